@@ -204,7 +204,7 @@ def attack(
     fresh_bins: bool = False,
 ) -> dict[int, Found]:
     """Run one training, and return the results by the numbers of trees in `after`."""
-    truth = bin_columns(np.asarray(host_X, np.float32), config.bins).numbers
+    truth = bin_columns(np.asarray(host_X, np.float32), config.max_bin).numbers
 
     def guest(channels: dict[str, Channel]) -> dict[str, Any]:
         notes, found = Notes(), dict[str, Any]()

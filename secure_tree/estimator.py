@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from secure_tree.data.table import Table, hold_out, read_features, read_training
 from secure_tree.functions.links import classes, probabilities, values
 from secure_tree.interface.conventions import needs_party, one_pair, shared_model
 from secure_tree.interface.fitted import Fitted
-from secure_tree.interface.parameters import documented
+from secure_tree.interface.parameters import documented, with_parameters
 from secure_tree.interface.verbose import Verbose, check_verbose
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.authenticated import input_model
@@ -78,42 +77,11 @@ def _categories(model: SharedModel, rank: int, X: TableLike) -> Dictionary:
 class _SecureXGB(Fitted):
     """Base of classifier and regressor: fit, margins, save and load."""
 
-    def __init__(
-        self,
-        *,
-        objective: str | None = None,
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        max_depth: int = 3,
-        max_bin: int | str = 32,
-        edges: str = "private",
-        local_bins: int | None = None,
-        edge_bits: int = 32,
-        reg_lambda: float = 1.0,
-        reg_alpha: float = 0.0,
-        min_split_loss: float | None = None,
-        min_child_weight: float | None = None,
-        min_child_samples: int = 1,
-        max_delta_step: float | None = None,
-        scale_pos_weight: float = 1.0,
-        base_score: float | None = None,
-        num_class: int | None = None,
-        subsample: float = 1.0,
-        colsample_bytree: float = 1.0,
-        test_size: float = 0.0,
-        random_state: int = 0,
-        eval_metric: str | Sequence[str] | None = None,
-        eval_epochs: int = 10,
-        eval_threshold: float = 0.5,
-        early_stopping_rounds: int | None = None,
-        partition: str = "horizontal",
-        missing: str | Sequence[str] = "none",
-        monotone_constraints: Sequence[int] | dict[str, int] | str | None = None,
-        **aliases: Any,
-    ) -> None:
+    @with_parameters
+    def __init__(self, **given: Any) -> None:
         self.curves: LearningCurves = {}
         self.division: Division | None = None
-        self._hold(locals())
+        self._hold(given)
 
     def fit(
         self,

@@ -19,12 +19,11 @@ from mpc.host.files import shown_path
 from mpc.host.process import leave_no_core_dump
 from protocols.runtime.removed import refuse_removed
 from sharewood import __version__
-from sharewood.baselines import cli as fed_cli
 from sharewood.logs import LogFormat, LogLevel, complain, log_to_stderr
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# The folders of commands, in the order of the help.
-_FOLDERS = "local", "setup", "hosts"
+# The files of commands, in the order of the help.
+_FILES = "commands/local/[!_]*.py", "commands/setup/[!_]*.py", "commands/hosts/[!_]*.py", "baselines/fed.py"
 
 
 class Command(TyperCommand):
@@ -32,13 +31,16 @@ class Command(TyperCommand):
 
     def __init__(self, file: Path) -> None:
         super().__init__(file.stem, help=_docstring(file))
-        self._module = f"sharewood.commands.{file.parent.name}.{file.stem}"
+        self._module = ".".join(file.relative_to(Path(__file__).parents[1]).with_suffix("").parts)
         self.rich_help_panel = (_docstring(file.with_name("__init__.py")) or "").partition(":")[0]
 
     def loaded(self) -> Any:
-        """Import the file, whose function of the command's name has the options."""
+        """Import the file, whose function of the command's name has the options, or whose `app` has commands."""
+        module = import_module(self._module)
+        if hasattr(module, "app"):
+            return typer.main.get_command(module.app)
         app = typer.Typer(add_completion=False)
-        app.command(self.name, help=self.help)(getattr(import_module(self._module), str(self.name)))
+        app.command(self.name, help=self.help)(getattr(module, str(self.name)))
         return typer.main.get_command(app)
 
     def make_context(self, *arguments: Any, **more: Any) -> Any:
@@ -54,8 +56,8 @@ class _Commands(TyperGroup):
 
 
 def _commands() -> Iterator[Command]:
-    for folder in _FOLDERS:
-        for file in sorted(Path(__file__).parent.glob(f"commands/{folder}/[!_]*.py")):
+    for files in _FILES:
+        for file in sorted(Path(__file__).parent.glob(files)):
             yield Command(file)
 
 
@@ -64,7 +66,6 @@ def _docstring(file: Path) -> str | None:
 
 
 app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-app.add_typer(fed_cli.app, name="fed", rich_help_panel="Other published systems")
 
 
 def _print_version(asked: bool) -> None:

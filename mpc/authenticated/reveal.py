@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mpc.authenticated.macs import AuthenticatedShare, Keyring, ReceiverMask, agree, open_authenticated
-from mpc.errors import MacFailure
+from mpc.errors import ConfigError, MacFailure
 from mpc.party import Party
 from mpc.protocol import Z128, Steps, decode_signed
 
@@ -29,6 +29,16 @@ def reveal(party: Party, x: AuthenticatedShare, to: int | None, what: str) -> np
         return None
     party.learn(what, to)
     return decode_signed(opened - known) if party.live else np.zeros_like(opened, dtype=np.int64)
+
+
+def check_session_for_macs(dealer: bool, audit: bool, shards: int) -> None:
+    """Raise ConfigError if the values of a session cannot have MACs."""
+    if not dealer:
+        raise ConfigError('offline must be "dealer" with MACs, whose tags the dealer makes, got "pairwise"')
+    if audit:
+        raise ConfigError("a prediction must use MACs or an audit, not both")
+    if shards:
+        raise ConfigError("MACs must be used with one process at each party: leave out shards")
 
 
 def require_macs(party: Party, keyring: Keyring) -> None:

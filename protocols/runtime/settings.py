@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from mpc.authenticated.reveal import check_session_for_macs
 from mpc.errors import ConfigError
 from protocols.ot.correlated import OtKind
 
@@ -33,14 +34,17 @@ class Offline:
 FROM_DEALER = Offline()
 
 
+def check_alone(what: str, shards: int) -> None:
+    """Raise ConfigError if the rows are divided among workers, which `what` does not allow."""
+    if shards:
+        raise ConfigError(f"{what} must be used with one process at each party: leave out shards")
+
+
 def check_together(offline: Offline, shards: int, audit: bool = False, mac: bool = False, prepared: str = "") -> None:
     """Raise ConfigError if settings exclude each other; `prepared` names the setting with prepared material, if any."""
     if prepared and not offline.pairwise:
         raise ConfigError(f'{prepared} must be used with offline = "pairwise": with a dealer, leave it out')
-    if mac and offline.pairwise:
-        raise ConfigError('predict.mac needs a dealer: offline must be "dealer", got "pairwise"')
-    if mac and audit:
-        raise ConfigError("a prediction must use mac or audit, not both")
-    alone = {prepared: bool(prepared), "an audit": audit, "predict.mac": mac}
-    for what in [what for what, used in alone.items() if used and shards]:
-        raise ConfigError(f"{what} must be used with one process at each party: leave out shards")
+    if mac:
+        check_session_for_macs(not offline.pairwise, audit, shards)
+    for what in filter(None, [prepared, "an audit" if audit else ""]):
+        check_alone(what, shards)

@@ -1,135 +1,90 @@
-"""The keyword parameters of the estimators: meaning, default, and XGBoost's default."""
+"""The keyword parameters of the estimators, made of the fields of TrainConfig: signature, docstring, table."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from inspect import Parameter
 from textwrap import wrap
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
 
 from mpc.errors import ConfigError
 from secure_tree.public.config import Objective, TrainConfig, canonical
 
-# name: (type, XGBoost's default, what it does). "-": XGBoost has no such parameter.
-TABLE: dict[str, tuple[str, str, str]] = {
-    "objective": (
-        "str, optional",
-        "the same",
-        "Classifier: `binary:logistic` (None), or `multi:ova` with `num_class`: one class against the others. "
-        "Regressor: `reg:squarederror` (None) or `count:poisson`.",
-    ),
-    "n_estimators": ("int", "100", "Boosting rounds; one tree per round, and per class with `multi:ova`."),
-    "learning_rate": (
-        "float",
-        "0.3",
-        "Factor of every leaf weight, at least 1e-5, used to a relative 2^-16. The default is PETML's.",
-    ),
-    "max_depth": ("int", "6", "Depth of every tree, 1 to 8: trees are full, and each level doubles the cost."),
-    "max_bin": (
-        'int or "exact"',
-        "256",
-        'Bins per feature (per party, with private edges), 2 to 1024; "exact" makes every distinct value a threshold. '
-        "The cost is proportional to it.",
-    ),
-    "edges": (
-        '"joint" or "private"',
-        "-",
-        'Where bins are cut by rows: at quantiles of all rows, which become public ("joint"), or at those of each '
-        'party, which nobody else learns ("private"). No effect by columns or with `max_bin="exact"`.',
-    ),
-    "local_bins": (
-        "int, optional",
-        "-",
-        "Bins per feature and party with private edges, a multiple of `max_bin`: the more, the fewer rows an edge of "
-        "the other party misplaces. None: four times `max_bin`, or twice if `max_bin` is above 64.",
-    ),
-    "edge_bits": (
-        "int",
-        "-",
-        "Bits of a float32 to which joint edges are rounded, 12 to 32. 16 bits keep two to three digits, and merge, "
-        "for example, the years 2016 to 2023.",
-    ),
-    "reg_lambda": ("float", "1", "L2 penalty on leaf weights."),
-    "reg_alpha": ("float", "0", "L1 penalty on leaf weights."),
-    "min_split_loss": (
-        "float, optional",
-        "0",
-        "Gain that a split must exceed. None: 1e-5 for classes, as in PETML, and 0 for numbers and counts.",
-    ),
-    "min_child_weight": (
-        "float, optional",
-        "1",
-        "Minimum sum of hessians in a child. None: 0.5 for classes, as in PETML, and 1 for numbers and counts.",
-    ),
-    "min_child_samples": ("int", "-", "Minimum number of rows in a child."),
-    "max_delta_step": (
-        "float, optional",
-        "0; 0.7 for counts",
-        "Maximum leaf weight before `learning_rate`; 0: no maximum. None: XGBoost's default. For counts, above 0 and "
-        "at most 5. With `reg_alpha`, splits are ranked without it.",
-    ),
-    "scale_pos_weight": (
-        "float",
-        "1",
-        "Factor of the weights of rows with label 1, for `binary:logistic`. As in XGBoost, the base score is then one "
-        "Newton step from 0.5.",
-    ),
-    "base_score": (
-        "float, optional",
-        "None",
-        "Initial prediction: a probability (clipped to 1e-6, as in XGBoost), a number or a count, which is public. "
-        "None: estimated from the labels on shares, and revealed to nobody; one per class with `multi:ova`.",
-    ),
-    "num_class": ("int, optional", "-", "Number of classes, for `multi:ova`."),
-    "subsample": ("float", "1", "Fraction of the rows that each tree is grown on, by a secret mask."),
-    "colsample_bytree": ("float", "1", "Fraction of the features that each tree may use, by a public coin."),
-    "test_size": ("float", "-", "Fraction of each party's rows held out for validation: at least 5 rows, or none."),
-    "random_state": ("int", "0", "Public seed that selects the held-out rows."),
-    "eval_metric": (
-        "str or list of str, optional",
-        "by objective",
-        "Metrics on held-out rows: `logloss`, `error` or `auc`; for two classes also `aucpr` (average precision), `ks` "
-        "and `gini`; for numbers `rmse` or `mae`. Early stopping uses the last one. Rankings are read at 128 cuts: "
-        "`auc` to 0.001 and `aucpr` to 0.005, with one positive row of 300 to 0.004 and 0.04; `ks` is up to 0.04 too "
-        "small. As in XGBoost they are NaN if rows lack a class; early stopping refuses that.",
-    ),
-    "eval_epochs": ("int", "1", "Boosting rounds between two validations, which cost communication."),
-    "eval_threshold": ("float", "0.5", "Probability above which `error` counts a row as positive."),
-    "early_stopping_rounds": ("int, optional", "None", "Rounds without improvement after which training ends."),
-    "partition": (
-        '"horizontal" or "vertical"',
-        "-",
-        "Each party has some rows of all features, or some features of all rows.",
-    ),
-    "missing": (
-        '"none", "all" or list of str',
-        "NaN",
-        "Features that may contain NaN, which are public; only these cost more.",
-    ),
-    "monotone_constraints": (
-        "list of int or dict, optional",
-        "None",
-        "For each feature of the whole table, or by name: 1 if predictions must not fall as it rises, -1 if they must "
-        "not rise, otherwise 0. Public. Not together with `reg_alpha`.",
-    ),
+_FEW = 3
+Function = TypeVar("Function", bound=Callable[..., None])
+
+
+def _more(name: str, key: str) -> str:
+    more: Any = TrainConfig.model_fields[name].json_schema_extra
+    return more[key]
+
+
+def _ordered() -> list[str]:
+    """Return the names of the parameters in the order of the signature."""
+    names: list[str] = []
+    place = 0
+    for name in TrainConfig.model_fields:
+        place = names.index(after) + 1 if (after := _more(name, "after")) else place
+        names.insert(place, name)
+        place += 1
+    return names
+
+
+# The defaults of the estimators, in order; None stands for one that depends on objective or estimator.
+DEFAULTS: dict[str, Any] = {
+    name: None if field.default_factory or name == "objective" else field.default
+    for name, field in ((name, TrainConfig.model_fields[name]) for name in _ordered())
 }
 
 
-def section(cls: type) -> str:
+def with_parameters(init: Function) -> Function:
+    """Give `__init__(self, **given)` a signature with every parameter as a keyword; a decorator."""
+    keywords = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in DEFAULTS.items()]
+    own, aliases = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), Parameter("aliases", Parameter.VAR_KEYWORD)
+    vars(init)["__signature__"] = inspect.Signature([own, *keywords, aliases])
+    return init
+
+
+def _type(annotation: Any) -> list[str]:
+    """Return words for the alternatives of a type, such as "int" and "list of str"."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if annotation is type(None):
+        return []
+    if origin is Literal and isinstance(parts[0], str) and len(parts) <= _FEW:
+        return [f'"{part}"' for part in parts]
+    if origin is Literal:
+        return [type(parts[0]).__name__]
+    if origin is tuple:
+        return [f"list of {_type(parts[0])[0]}"]
+    if origin is dict or not parts:
+        return [(origin or annotation).__name__]
+    return [word for part in (parts[:1] if hasattr(annotation, "__metadata__") else parts) for word in _type(part)]
+
+
+def _described(name: str) -> tuple[str, str]:
+    """Return the type of a parameter in words, and its description in one line."""
+    field = TrainConfig.model_fields[name]
+    *most, last = _type(field.annotation)
+    kind = f"{', '.join(most)} or {last}" if most else last
+    return kind + ", optional" * (DEFAULTS[name] is None), " ".join((field.description or "").split())
+
+
+def section() -> str:
     """Return the section `Parameters` of an estimator's docstring, in numpydoc's form."""
     lines = ["Parameters", "----------"]
-    for name, parameter in inspect.signature(cls.__init__).parameters.items():  # type: ignore[misc]  # the signature is that of this class itself
-        if name in TABLE:
-            kind, elsewhere, text = TABLE[name]
-            beside = "" if elsewhere in ("-", _shown(parameter.default)) else f" (XGBoost: {elsewhere})"
-            lines.append(f"{name} : {kind}, default {_shown(parameter.default)}{beside}")
-            lines += [f"    {line}" for line in wrap(text, 96)]
+    for name, default in DEFAULTS.items():
+        kind, text = _described(name)
+        elsewhere = _more(name, "xgboost")
+        beside = "" if elsewhere in ("-", _shown(default)) else f" (XGBoost: {elsewhere})"
+        lines.append(f"{name} : {kind}, default {_shown(default)}{beside}")
+        lines += [f"    {line}" for line in wrap(text, 96)]
     return "\n".join(lines)
 
 
-def markdown(cls: type) -> str:
+def markdown() -> str:
     """Return the same section as a table for docs/secure_tree.md."""
-    defaults = inspect.signature(cls.__init__).parameters  # type: ignore[misc]  # the signature is that of this class itself
-    rows = [f"| `{n}` | {_shown(defaults[n].default)} | {x} | {text} |" for n, (_, x, text) in TABLE.items()]
+    rows = [f"| `{n}` | {_shown(v)} | {_more(n, 'xgboost')} | {_described(n)[1]} |" for n, v in DEFAULTS.items()]
     return "\n".join(["| parameter | default | XGBoost's | |", "|---|---|---|---|", *rows])
 
 
@@ -142,7 +97,7 @@ Class = TypeVar("Class", bound=type)
 
 def documented(cls: Class) -> Class:
     """Append the section `Parameters` to the docstring of an estimator; a class decorator."""
-    cls.__doc__ = inspect.cleandoc(cls.__doc__ or "") + "\n\n" + section(cls)
+    cls.__doc__ = inspect.cleandoc(cls.__doc__ or "") + "\n\n" + section()
     return cls
 
 
@@ -153,10 +108,8 @@ class Parametrised:
     other: ClassVar[str]
 
     def _hold(self, given: dict[str, Any]) -> None:
-        """Store the parameters from `locals()` of `__init__` unchanged, as scikit-learn's `clone` requires."""
-        aliases, defaults = given["aliases"], self._defaults()
-        changed = {name: given[name] for name in defaults if given[name] is not defaults[name]}
-        vars(self).update({**defaults, **self._named({**changed, **aliases})})
+        """Store the keywords of `__init__` unchanged, as scikit-learn's `clone` requires."""
+        vars(self).update({**self._defaults(), **self._named(given)})
         _ = self.config
 
     @classmethod

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mpc.authenticated.reveal import reveal
-from mpc.errors import ConfigError
+from mpc.authenticated.reveal import check_session_for_macs, reveal
 from mpc.party import Party
 from mpc.rings import Z128
 from mpc.shares import AShare
@@ -16,7 +15,7 @@ from secure_tree.data.categories import Dictionary
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.authenticated import AuthenticatedModel, authenticated_margins
 from secure_tree.prediction.predict import margins, row_groups
-from secure_tree.public.config import Method
+from secure_tree.public.config import Method, check_method
 from secure_tree.public.layout import Layout, place
 from secure_tree.workers.sources import PART, AtWorkers, Kept, Shards, agree_on_counts
 
@@ -63,14 +62,10 @@ def revealed_margins(
 
 def check_macs(party: Party, method: Method) -> None:
     """Raise ConfigError if predictions cannot have MACs."""
-    if method != "thresholds":
-        raise ConfigError(f'with MACs the method must be "thresholds", got {method!r}')
-    if not party.randomness.masks_operands:
-        raise ConfigError('offline must be "dealer" with MACs, whose tags the dealer makes, got "pairwise"')
-    if party.audit:
-        raise ConfigError("a prediction must use MACs or an audit, not both")
-    if party.workers:
-        raise ConfigError("MACs must be used with one process at each party: leave out shards")
+    check_method(method)
+    check_session_for_macs(
+        party.randomness.masks_operands, bool(party.audit), party.workers.count if party.workers else 0
+    )
 
 
 def predict_shards(

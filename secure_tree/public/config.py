@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
@@ -63,23 +63,65 @@ _NAMES = {
 }
 
 
-class BoostingConfig(BaseModel):
-    """Parameters that every boosting of trees here has, under XGBoost's names. All of them are public."""
+def _parameter(default: Any, xgboost: str = "-", after: str = "", **bounds: Any) -> Any:
+    """Return a field.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+    default: a value, or a function of the fields above it, which None in its place stands for
+    xgboost: XGBoost's default, as documentation shows it; "-": XGBoost has no such parameter
+    after: the parameter that it follows in signatures and documentation, if that is not the field above it
+    """
+    bounds["default_factory" if callable(default) else "default"] = default
+    return Field(json_schema_extra={"xgboost": xgboost, "after": after}, **bounds)
+
+
+def _by_objective(classes: float, numbers: float, counts: float) -> Callable[[dict[str, Any]], float]:
+    """Return the default that depends on the objective."""
+    others = {"reg:squarederror": numbers, "count:poisson": counts}
+    return lambda above: others.get(above["objective"], classes)
+
+
+class Parameters(BaseModel):
+    """Public parameters of a training; the docstring below each is its description."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @classmethod
+    def of(cls, **parameters: Any) -> Self:
+        """Build and validate a configuration. Raises ConfigError with one sentence."""
+        return validated(cls, parameters)
+
+
+class BoostingConfig(Parameters):
+    """Parameters that every boosting of trees here has, under XGBoost's names."""
 
     objective: str = "binary:logistic"
-    n_estimators: int = Field(100, ge=1, le=10_000)
-    learning_rate: float = Field(0.1, gt=0, le=1)
-    max_depth: int = Field(3, ge=1, le=DEEPEST)
-    max_bin: int | Literal["exact"] = 32
-    reg_lambda: float = Field(1.0, ge=0, le=1e6)
-    reg_alpha: float = Field(0.0, ge=0, le=1e6)
-    min_split_loss: float = Field(1e-5, ge=0)
-    min_child_weight: float = Field(0.5, ge=0, le=1e9)
-    base_score: float | None = None
-    colsample_bytree: float = Field(1.0, gt=0, le=1)
-    random_state: int = Field(0, ge=0)
+    n_estimators: int = _parameter(100, "100", ge=1, le=10_000)
+    """Boosting rounds; one tree per round, and per class with `multi:ova`."""
+    learning_rate: float = _parameter(0.1, "0.3", gt=0, le=1)
+    """Factor of every leaf weight, at least 1e-5, used to a relative 2^-16. The default is PETML's."""
+    max_depth: int = _parameter(3, "6", ge=1, le=DEEPEST)
+    """Depth of every tree, 1 to 8: trees are full, and each level doubles the cost."""
+    max_bin: int | Literal["exact"] = _parameter(32, "256")
+    """Bins per feature (per party, with private edges), 2 to 1024; "exact" makes every distinct value a threshold. The
+    cost is proportional to it.
+    """
+    reg_lambda: float = _parameter(1.0, "1", ge=0, le=1e6)
+    """L2 penalty on leaf weights."""
+    reg_alpha: float = _parameter(0.0, "0", ge=0, le=1e6)
+    """L1 penalty on leaf weights."""
+    # A gain has the unit of the labels squared, so no number above 0 suits labels of every magnitude.
+    min_split_loss: float = _parameter(_by_objective(1e-5, 0.0, 0.0), "0", ge=0)
+    """Gain that a split must exceed. None: 1e-5 for classes, as in PETML, and 0 for numbers and counts."""
+    min_child_weight: float = _parameter(_by_objective(0.5, 1.0, 1.0), "1", ge=0, le=1e9)
+    """Minimum sum of hessians in a child. None: 0.5 for classes, as in PETML, and 1 for numbers and counts."""
+    base_score: float | None = _parameter(None, "None")
+    """Initial prediction: a probability (clipped to 1e-6, as in XGBoost), a number or a count, which is public. None:
+    estimated from the labels on shares, and revealed to nobody; one per class with `multi:ova`.
+    """
+    colsample_bytree: float = _parameter(1.0, "1", gt=0, le=1)
+    """Fraction of the features that each tree may use, by a public coin."""
+    random_state: int = _parameter(0, "0", ge=0)
+    """Public seed that selects the held-out rows."""
 
     @model_validator(mode="before")
     @classmethod
@@ -90,13 +132,8 @@ class BoostingConfig(BaseModel):
                 named[field] = tuple(names.get(str(each), each) for each in given)
             elif str(given) in names:
                 named[field] = names[str(given)]
-        numbers = named.get("objective") in _NUMBERS
-        if named.get("min_child_weight") is None:
-            named["min_child_weight"] = 1.0 if numbers else 0.5
-        # A gain has the unit of the labels squared, so no number above 0 suits labels of every magnitude.
-        if named.get("min_split_loss") is None:
-            named["min_split_loss"] = 0.0 if numbers else 1e-5
-        return named
+        made = {name for name, field in cls.model_fields.items() if field.default_factory}
+        return {name: value for name, value in named.items() if value is not None or name not in made}
 
     @model_validator(mode="after")
     def _base_score_has_a_margin(self) -> Self:
@@ -123,32 +160,64 @@ class BoostingConfig(BaseModel):
         probability = min(max(self.base_score, LEAST_PROBABILITY), 1 - LEAST_PROBABILITY)
         return ln(probability / (1 - probability))
 
-    @classmethod
-    def of(cls, **parameters: Any) -> Self:
-        """Build and validate a configuration. Raises ConfigError with one sentence."""
-        return validated(cls, parameters)
-
 
 class TrainConfig(BoostingConfig):
     """Parameters of secure trees. They must be equal at both parties."""
 
-    objective: Objective = "binary:logistic"
-    edges: Edges = "private"
-    local_bins: int | None = Field(None, ge=2, le=MOST_LOCAL_BINS)
-    edge_bits: int = Field(32, ge=12, le=32)
-    min_child_samples: int = Field(1, ge=1)
-    max_delta_step: float = Field(0.0, ge=0, le=1e9)
-    scale_pos_weight: float = Field(1.0, gt=0, le=1e6)
-    num_class: int | None = Field(None, ge=2, le=1000)
-    subsample: float = Field(1.0, gt=0, le=1)
-    test_size: float = Field(0.0, ge=0, lt=1)
-    eval_metric: Metric | Annotated[tuple[Metric, ...], Field(min_length=1)] | None = None
-    eval_epochs: int = Field(10, ge=1)
-    eval_threshold: float = Field(0.5, gt=0, lt=1)
-    early_stopping_rounds: int | None = Field(None, ge=1)
-    partition: Partition = "horizontal"
-    missing: Missing = "none"
-    monotone_constraints: tuple[Direction, ...] | dict[str, Direction] | None = None
+    objective: Objective = _parameter("binary:logistic", "the same")
+    """Classifier: `binary:logistic` (None), or `multi:ova` with `num_class`: one class against the others. Regressor:
+    `reg:squarederror` (None) or `count:poisson`.
+    """
+    edges: Edges = _parameter("private", after="max_bin")
+    """Where bins are cut by rows: at quantiles of all rows, which become public ("joint"), or at those of each party,
+    which nobody else learns ("private"). No effect by columns or with `max_bin="exact"`.
+    """
+    local_bins: int | None = _parameter(None, ge=2, le=MOST_LOCAL_BINS)
+    """Bins per feature and party with private edges, a multiple of `max_bin`: the more, the fewer rows an edge of the
+    other party misplaces. None: four times `max_bin`, or twice if `max_bin` is above 64.
+    """
+    edge_bits: int = _parameter(32, ge=12, le=32)
+    """Bits of a float32 to which joint edges are rounded, 12 to 32. 16 bits keep two to three digits, and merge, for
+    example, the years 2016 to 2023.
+    """
+    min_child_samples: int = _parameter(1, after="min_child_weight", ge=1)
+    """Minimum number of rows in a child."""
+    max_delta_step: float = _parameter(_by_objective(0.0, 0.0, MAX_DELTA_STEP), "0; 0.7 for counts", ge=0, le=1e9)
+    """Maximum leaf weight before `learning_rate`; 0: no maximum. None: XGBoost's default. For counts, above 0 and at
+    most 5. With `reg_alpha`, splits are ranked without it.
+    """
+    scale_pos_weight: float = _parameter(1.0, "1", gt=0, le=1e6)
+    """Factor of the weights of rows with label 1, for `binary:logistic`. As in XGBoost, the base score is then one
+    Newton step from 0.5.
+    """
+    num_class: int | None = _parameter(None, after="base_score", ge=2, le=1000)
+    """Number of classes, for `multi:ova`."""
+    subsample: float = _parameter(1.0, "1", gt=0, le=1)
+    """Fraction of the rows that each tree is grown on, by a secret mask."""
+    test_size: float = _parameter(0.0, after="colsample_bytree", ge=0, lt=1)
+    """Fraction of each party's rows held out for validation: at least 5 rows, or none."""
+    eval_metric: Metric | Annotated[tuple[Metric, ...], Field(min_length=1)] | None = _parameter(
+        None, "by objective", after="random_state"
+    )
+    """Metrics on held-out rows: `logloss`, `error` or `auc`; for two classes also `aucpr` (average precision), `ks` and
+    `gini`; for numbers `rmse` or `mae`. Early stopping uses the last one. Rankings are read at 128 cuts: `auc` to 0.001
+    and `aucpr` to 0.005, with one positive row of 300 to 0.004 and 0.04; `ks` is up to 0.04 too small. As in XGBoost
+    they are NaN if rows lack a class; early stopping refuses that.
+    """
+    eval_epochs: int = _parameter(10, "1", ge=1)
+    """Boosting rounds between two validations, which cost communication."""
+    eval_threshold: float = _parameter(0.5, "0.5", gt=0, lt=1)
+    """Probability above which `error` counts a row as positive."""
+    early_stopping_rounds: int | None = _parameter(None, "None", ge=1)
+    """Rounds without improvement after which training ends."""
+    partition: Partition = _parameter("horizontal")
+    """Each party has some rows of all features, or some features of all rows."""
+    missing: Missing = _parameter("none", "NaN")
+    """Features that may contain NaN, which are public; only these cost more."""
+    monotone_constraints: tuple[Direction, ...] | dict[str, Direction] | None = _parameter(None, "None")
+    """For each feature of the whole table, or by name: 1 if predictions must not fall as it rises, -1 if they must not
+    rise, otherwise 0. Public. Not together with `reg_alpha`.
+    """
 
     @field_validator("objective", "missing", "random_state", mode="before")
     @classmethod
@@ -160,13 +229,6 @@ class TrainConfig(BoostingConfig):
         else:
             refused.check_seed(given)
         return given
-
-    @model_validator(mode="before")
-    @classmethod
-    def _step_of_counts(cls, values: dict[str, Any]) -> dict[str, Any]:
-        if values.get("max_delta_step") is not None:
-            return values
-        return {**values, "max_delta_step": MAX_DELTA_STEP if values.get("objective") == "count:poisson" else 0.0}
 
     @field_validator("monotone_constraints", mode="before")
     @classmethod
@@ -315,6 +377,12 @@ class TrainConfig(BoostingConfig):
         """Raise ConfigError if the objective is only for shared models."""
         if self.objective == "multi:softprob":
             raise ConfigError("multi:softprob is only for shared models of XGBoost: train with multi:ova")
+
+
+def check_method(method: Method) -> None:
+    """Raise ConfigError if predictions by this method cannot have MACs."""
+    if method != "thresholds":
+        raise ConfigError(f'with MACs the method must be "thresholds", got {method!r}')
 
 
 def canonical(parameters: Mapping[str, Any]) -> dict[str, Any]:

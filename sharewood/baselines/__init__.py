@@ -1,1 +1,1 @@
-"""`sharewood fed`: the published systems beside Sharewood's own training, with SecureBoost also between hosts."""
+"""Other published systems: `sharewood fed` runs them here, and SecureBoost also between hosts."""

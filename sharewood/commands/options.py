@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from mpc.errors import ConfigError
+from secure_tree.public.config import Parameters
 
 Config = Annotated[Path, typer.Option(help="TOML file of the job.")]
 PartyName = Annotated[str, typer.Option(help="This host's party, by its name in the configuration.")]
@@ -48,3 +52,48 @@ def one_of(option: str, value: str, choices: tuple[Choice, ...]) -> Choice:
     if found is None:
         raise ConfigError(f"{option} must be {' or '.join(map(str, choices))}, got {value!r}")
     return found
+
+
+# The flags of fields whose options do not have their names.
+_FLAGS = {
+    "total_trees": "--trees",
+    "n_estimators": "--trees",
+    "update_estimators": "--update-trees",
+    "max_depth": "--depth",
+    "max_bin": "--bins",
+    "rechoose": "--rechoose/--choose-once",
+}
+
+
+def fields_as_options(
+    schema: type[Parameters], names: Iterable[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for each of the named fields (default: all) of a configuration; a decorator.
+
+    The options stand in the place of the command's keyword `config`, which gets the validated configuration. That alone
+    validates values.
+    """
+    fields = {name: schema.model_fields[name] for name in names or schema.model_fields}
+
+    def option(name: str) -> inspect.Parameter:
+        field = fields[name]
+        kind: Any = type(field.default)
+        if field.default is None:
+            kind = field.annotation
+        elif kind is tuple:
+            kind = tuple[tuple(map(type, field.default))]  # type: ignore[misc]  # as many values as the default has
+        flags = [_FLAGS[name]] if name in _FLAGS else []
+        kind = Annotated[kind, typer.Option(*flags, help=" ".join((field.description or "").split()))]
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=kind)
+
+    def with_options(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            command(config=schema.of(**{name: given.pop(name) for name in fields}), **given)
+
+        own = inspect.signature(command, eval_str=True).parameters.values()
+        shown = [each for one in own for each in (map(option, fields) if one.name == "config" else [one])]
+        vars(run)["__signature__"] = inspect.Signature(shown)
+        return run
+
+    return with_options

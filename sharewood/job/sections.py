@@ -19,7 +19,7 @@ from protocols.runtime.hosts import parse_address
 from protocols.runtime.loopback import is_loopback
 from protocols.transport.tcp import Address
 from secure_tree.functions.links import Output
-from secure_tree.public.config import Method
+from secure_tree.public.config import Method, check_method
 
 _LEAST_TOKEN = 16
 _TOKEN = "the token must be printable ASCII: letters, digits, punctuation"
@@ -127,8 +127,8 @@ class Predict(Strict):
 
     @model_validator(mode="after")
     def _by_thresholds(self) -> Predict:
-        if self.mac and self.method != "thresholds":
-            raise ValueError(f'with mac the method must be "thresholds", got {self.method!r}')
+        if self.mac:
+            check_method(self.method)
         return self
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from mpc.errors import ConfigError
 from mpc.party import Party
+from protocols.runtime.settings import check_alone
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.cross_validation import cross_validate, grid_search
 from secure_tree.public.config import TrainConfig
@@ -44,8 +45,7 @@ def tune(
     Each combination is `folds` trainings; their models are discarded. Raises ConfigError, DataError, PeerFailure.
     """
     with bringing(config, name, writes={"--out": out, "--json": json}):
-        if config.shards:
-            raise ConfigError("cross-validation must be used with one process at each party: leave out shards")
+        check_alone("cross-validation", config.shards)
         if searching and not config.grid:
             raise ConfigError("[grid] must list the values to try, such as max_depth = [3, 4], at both parties")
         parameters, rows, validation = training_tables(config, name)

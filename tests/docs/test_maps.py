@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from secure_tree.interface.parameters import markdown
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -75,5 +77,14 @@ def test_links_lead_somewhere(page):
     assert [link for link in links if not (ROOT / page.parent / link).exists()] == []
 
 
+PARAMETERS = ROOT / "docs" / "secure_tree.md"
+TABLE = re.compile(r"\| parameter \|.*?(?=\n\n)", re.DOTALL)
+
+
+def test_the_table_of_parameters_is_that_of_the_configuration():
+    assert TABLE.search(PARAMETERS.read_text())[0] == markdown(), "python -m tests.docs.test_maps writes it anew"
+
+
 if __name__ == "__main__":
     PAGE.write_text(MAP.sub(lambda _: map_of_folders(), PAGE.read_text()))
+    PARAMETERS.write_text(TABLE.sub(lambda _: markdown(), PARAMETERS.read_text()))

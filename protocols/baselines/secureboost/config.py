@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from secure_tree.public.config import MAX_DELTA_STEP, BoostingConfig
+from secure_tree.public.config import DEEPEST, MAX_DELTA_STEP, BoostingConfig
 from secure_tree.public.exact import ln
 
 # The encryption library takes the hosts' bins as int8, and one more bin has the missing values.
@@ -15,29 +15,37 @@ LARGEST_MAX_BIN = 126
 
 
 class SecureBoostConfig(BoostingConfig):
-    """Hyper-parameters under XGBoost's names. Only the guest is configured; hosts receive what they need.
-
-    n_estimators     fewer than XGBoost's 100 by default, since every tree costs seconds of encryption
-    missing          any value may be missing
-    guest_only       which splits only the guest may own: none, the root of every tree, or the whole first tree.
-                     With none the trees are those of the joined table; the others reduce quality and hide little
-    packing          g and h in one plaintext, and several sums in one ciphertext; False: one ciphertext per number
-    sibling_subtraction   only the smaller child of a split is summed, and its sibling is derived, by the guest after
-                     decryption or by the host on ciphertexts; off: both children are summed
-    epsilon          hosts add noise to their sums, which together are (epsilon, 10^-6)-DP (noise.py); None: exact sums.
-                     With noise, the host derives siblings, so that every node has its own noise
-    """
+    """Hyper-parameters under XGBoost's names. Only the guest is configured; hosts receive what they need."""
 
     objective: Literal["binary:logistic", "multi:softprob", "reg:squarederror", "count:poisson"] = "binary:logistic"
+    """binary:logistic, multi:softprob, reg:squarederror or count:poisson."""
+    # Fewer than XGBoost's 100, since every tree costs seconds of encryption.
     n_estimators: int = Field(20, ge=1, le=10_000)
-    missing: Literal["all"] = "all"
+    """Number of trees."""
+    max_depth: int = Field(3, ge=1, le=DEEPEST)
+    """Depth of each tree."""
+    max_bin: int = 32
+    """Bins per column, 2 to 126."""
     base_score: float = 0.5
+    missing: Literal["all"] = "all"
+    """Any value may be missing."""
+    # The root of every tree, or the whole first tree, which only the guest owns, reduce quality and hide little.
     guest_only: Literal["none", "root", "first_tree"] = "none"
+    """Splits that only the guest may own: none, root or first_tree; only none is lossless."""
     encryption: Literal["paillier", "ou"] = "paillier"
+    """paillier, or ou (Okamoto-Uchiyama), which is faster."""
     key_bits: int = Field(2048, ge=1024, le=8192)
+    """Key size in bits."""
     packing: bool = True
+    """g and h in one plaintext, and several sums in one ciphertext; False: one ciphertext per number."""
     sibling_subtraction: Literal["guest", "host", "off"] = "guest"
+    """Only the smaller child of a split is summed, and its sibling is derived, by the guest after decryption or by the
+    host on ciphertexts; off: both children are summed.
+    """
+    # The sums of all hosts are together (epsilon, 10^-6)-DP (noise.py); the host derives siblings, so that every node
+    # has its own noise.
     epsilon: float | None = Field(None, gt=0, le=1e9)
+    """Differential privacy of the hosts' sums by noise; without it, sums are exact."""
 
     @field_validator("max_bin", mode="before")
     @classmethod
@@ -66,11 +74,6 @@ class SecureBoostConfig(BoostingConfig):
     def base_margin(self) -> float:
         """base_score on the scale of the margin."""
         return ln(self.base_score) if self.counts else super().base_margin
-
-    @property
-    def bins(self) -> int:
-        """max_bin, which must be a number here."""
-        return int(self.max_bin)
 
     @property
     def siblings(self) -> str:

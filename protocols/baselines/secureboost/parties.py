@@ -46,7 +46,7 @@ class Guest:
         `progress(round, margins float64[n, classes])` is called after every round.
         """
         features, names, labels = read_labelled_table(X, y, config)
-        own = OwnColumns(bin_columns(features, config.bins))
+        own = OwnColumns(bin_columns(features, config.max_bin))
         sealer, training = Sealer(config, labels.size), secrets.token_hex(16)
         trees = config.n_estimators * trees_per_round(config, labels)
         remote = [

@@ -86,9 +86,14 @@ class RemoteColumns(Owner):
         self._channel, self._sealer, self._config = channel, sealer, config
         self._levels = trees * config.max_depth
         public = sealer.key.public
-        self._bins, self._records = config.bins, 0
+        self._bins, self._records = config.max_bin, 0
         encrypted = {"library": public.library, "key": public.to_bytes(), "packing": config.packing}
-        question = {"rows": rows, "max_bin": config.bins, "subtract": config.siblings == "host", "training": training}
+        question = {
+            "rows": rows,
+            "max_bin": config.max_bin,
+            "subtract": config.siblings == "host",
+            "training": training,
+        }
         epsilon = math.inf if config.epsilon is None else config.epsilon
         privacy = {"epsilon": epsilon, "levels": self._levels, "colsample": config.colsample_bytree}
         channel.send(tag("start"), {**encrypted, **question, **privacy})

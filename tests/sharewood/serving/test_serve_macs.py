@@ -98,14 +98,17 @@ def test_what_it_does_not_go_with_is_refused(by_rows, tmp_path):
     path = tmp_path / "party_a.toml"
     text = path.read_text()
     for changed, sentence in [
-        (text.replace("mac = true", 'mac = true\nmethod = "bins"'), 'with mac the method must be "thresholds"'),
-        ('offline = "pairwise"\n' + text, "predict.mac needs a dealer"),
+        (text.replace("mac = true", 'mac = true\nmethod = "bins"'), 'with MACs the method must be "thresholds"'),
+        ('offline = "pairwise"\n' + text, 'offline must be "dealer" with MACs'),
         ("mac = true\n" + text, "unknown parameter mac"),
     ]:
         path.write_text(changed)
         with pytest.raises(ConfigError, match=sentence):
             HostsConfig.read(path)
-    for line, sentence in [("shards = 2", "leave out shards"), ("audit = true", "a prediction must use mac or audit")]:
+    for line, sentence in [
+        ("shards = 2", "leave out shards"),
+        ("audit = true", "a prediction must use MACs or an audit"),
+    ]:
         path.write_text(f"{line}\n{text}")
         with pytest.raises(ConfigError, match=sentence):
             HostsConfig.read(path).with_macs(mac=False)

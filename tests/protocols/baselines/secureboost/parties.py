@@ -69,7 +69,7 @@ def named_splits(trees, records, widths):
 
 def twin(config, blocks, y):
     """Run the same training in the clear, on blocks of columns; return prediction and splits as `run` does."""
-    owners = [OwnColumns(bin_columns(np.asarray(block, np.float32), config.bins)) for block in blocks]
+    owners = [OwnColumns(bin_columns(np.asarray(block, np.float32), config.max_bin)) for block in blocks]
     ensemble = boost(config, np.asarray(y, float), owners)
     routers = [OwnRouter(o.records, np.asarray(b, np.float32)) for o, b in zip(owners, blocks, strict=True)]
     trees = [(tree.owner, tree.record, tree.weight) for tree in ensemble.trees]

@@ -67,7 +67,7 @@ def asked(channel):
 def test_unseen_rows_get_the_twins_predictions(told):
     X, y = table(0, 300)
     fresh, _ = table(1, 50)
-    own = OwnColumns(bin_columns(X, CONFIG.bins))
+    own = OwnColumns(bin_columns(X, CONFIG.max_bin))
     ensemble = boost(CONFIG, y, [own])
     router = OwnRouter(own.records, fresh)
     assert np.array_equal(told["guest"]["weight"], ensemble.predict([router], len(fresh)))
