@@ -166,7 +166,7 @@ def _margins(folder: Path, number: int) -> np.ndarray | None:
 
 def _workers(root: int) -> list[int]:
     """Return the descendants of this process that are workers of a party, by pid."""
-    return sorted(pid for pid in _below(root) if _text(pid, "cmdline").startswith("ray::Worker"))
+    return sorted(pid for pid in _below(root) if _text(pid, "cmdline").startswith("ray::RayWorker"))
 
 
 def _below(root: int) -> Iterator[int]:

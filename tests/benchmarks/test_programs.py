@@ -44,7 +44,7 @@ def documentation():
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.long] if name in LONG else [])
+        pytest.param(name, marks=[pytest.mark.long, pytest.mark.timeout(1800)] if name in LONG else [])
         for name in programs()
         if name not in ELSEWHERE
     ],

@@ -268,6 +268,8 @@ def test_workers_read_what_one_process_reads(ray, tmp_path, suffix):
 def test_aligned_folders_by_columns_make_the_model_of_one_process(tmp_path):
     place = tmp_path
     people, rng = population(500, 5), np.random.default_rng(6)
+    # Two splits determine the labels, so that coins of rounding choose none.
+    people["label"] = ((people["w"] > 0.3) & (people["y"] > -0.5)).astype(int)
     for name, some in (("a", ["w", "x", "label"]), ("b", ["y", "z", "colour"])):
         frame = people[["id", *some]].iloc[rng.permutation(500)[: 480 if name == "a" else 450]]
         write_folder(place / f"all_{name}", frame, "csv", [100])
