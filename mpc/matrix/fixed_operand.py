@@ -9,22 +9,26 @@ Source         Beaver, CRYPTO 1991, with the opening of the fixed operand kept: 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mpc.endpoint import Endpoint
+from mpc.matrix.known_matrix import packed_rows
 from mpc.matrix.linear_map import MatrixRelease
+from mpc.offline import transfers
 from mpc.offline.correlation import View, correlation
-from mpc.offline.recipes import Applied
+from mpc.offline.recipes import Pair
+from mpc.offline.transfers import OfflineSteps
 from mpc.protocol.catalogue import Inputs, calls, describe
 from mpc.protocol.contract import Cost, both, protocol
 from mpc.protocol.evidence import Enumerated, bit, word
-from mpc.rings import Ring
+from mpc.rings import Ring, Z2k, packed_bits
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, S, product_scale
-from mpc.words import Shape, packed_size
+from mpc.words import U8, U64, Shape, packed_size
 
 
 @correlation
@@ -52,8 +56,37 @@ class OperandProduct:
 
     def deal(self, view: View) -> tuple[np.ndarray, np.ndarray]:
         rho = view.mask(self.ring, self.shape)
-        product = Applied(lambda matrix, rows: self.ring.matmul(rows, matrix), view.kept, self.number, rho, self)
-        return rho, view.derived(self.ring, (*self.shape[:-1], self.columns), product)
+        return rho, view.derived(self.ring, (*self.shape[:-1], self.columns), SharedProduct(self, view.kept, rho))
+
+
+@dataclass(frozen=True)
+class SharedProduct:
+    """The rows rho of a request times its matrix, both shared."""
+
+    of: OperandProduct
+    kept: Callable[[int], Any]
+    rho: np.ndarray
+
+    def __call__(self) -> np.ndarray:
+        return self.of.ring.matmul(self.rho, self.kept(self.of.number))
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        own: OperandShare | None = pair.operands.kept(self.of.number)
+        (b, v, k), m, ring = self.of.shape, self.of.columns, self.of.ring
+        if isinstance(ring, Z2k):
+            rows = self.rho.transpose(0, 2, 1)[:, :, None]
+            if own is not None and own.bits is None:
+                products = yield from transfers.multiply(pair.rank, own.words[..., None], rows, ring)
+            else:
+                bits = np.zeros((b, k, m), U8) if own is None or own.bits is None else own.bits
+                products = yield from transfers.choose(pair.rank, bits[..., None], rows, ring)
+            return products.sum(axis=1, dtype=ring.dtype).transpose(0, 2, 1)
+        matrix = np.zeros((b, k, m), U8) if own is None else own.words
+        packed = packed_rows(matrix.reshape(b * k, m)).reshape(b, 1, k, -1)
+        rows = np.broadcast_to(packed, (b, v, *packed.shape[2:])).reshape(b * v * k, -1)
+        products = yield from transfers.and_each(pair.rank, self.rho.reshape(-1), rows, packed_bits(U64))
+        sums = np.bitwise_xor.reduce(products.reshape(b * v, k, -1), axis=1)
+        return transfers.unpack(sums, m).reshape(b, v, m)
 
 
 @dataclass(frozen=True)

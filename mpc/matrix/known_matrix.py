@@ -49,6 +49,11 @@ class BinRows:
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         return kernels.take_bits(self.bins, self.size, vectors)
 
+    def columns(self) -> np.ndarray:
+        """Return the columns, uint64[n_in, n_out / 64]."""
+        d = self.bins.shape[1]
+        return np.concatenate([packed_rows(np.arange(self.size)[:, None] == self.bins[:, f]) for f in range(d)])
+
 
 @dataclass(frozen=True)
 class DenseWords:
@@ -74,6 +79,10 @@ class DenseBits:
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
         return kernels.bit_product(packed_rows(self.bits), packed_rows(vectors))
+
+    def columns(self) -> np.ndarray:
+        """Return the columns, uint64[n_in, n_out / 64]."""
+        return packed_rows(self.bits.T)
 
 
 def packed_rows(bits: np.ndarray) -> np.ndarray:

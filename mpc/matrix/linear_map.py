@@ -26,8 +26,10 @@ from mpc.endpoint import Endpoint
 from mpc.errors import MaskReuse, ShapeMismatch
 from mpc.host.streaming import IN_A_FILE, Pieces, RowsInFile
 from mpc.matrix.known_matrix import DenseBits, DenseWords, Matrix, storage_of
+from mpc.offline import transfers
 from mpc.offline.correlation import View, correlation
-from mpc.offline.recipes import Applied
+from mpc.offline.recipes import Pair
+from mpc.offline.transfers import OfflineSteps
 from mpc.protocol.catalogue import Call, Inputs, calls, describe
 from mpc.protocol.contract import Cost, protocol
 from mpc.protocol.evidence import Bits, Enumerated, bit, private, word
@@ -71,10 +73,40 @@ class MatrixVectors:
     def deal(self, view: View) -> tuple[Any, np.ndarray]:
         storage, shape = storage_of(self.ring), (self.count, self.n_out)
         r = view.private(1 - self.owner, *storage.vectors(self.count, self.n_in))
-        product = Applied(storage.product, view.kept, self.number, r, self)
+        product = KnownProduct(self, view.kept, r)
         half = view.derived(self.ring, shape, product, to=self.owner)
         own = view.computed(1 - self.owner, self.ring, shape, product)
         return r, half if own is None else self.ring.add(half, own)
+
+
+@dataclass(frozen=True)
+class KnownProduct:
+    """The matrix of a request times its vectors r, which its owner does not know."""
+
+    of: MatrixVectors
+    kept: Callable[[int], Any]
+    r: np.ndarray | None
+
+    def __call__(self) -> np.ndarray:
+        assert self.r is not None, "the dealer knows all vectors"
+        return storage_of(self.of.ring).product(self.kept(self.of.number), self.r)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        of, own = self.of, pair.operands.kept(self.of.number)
+        ring, n, width = of.ring, of.n_in, of.n_out
+        if not isinstance(ring, Z2k):
+            mine = own.columns() if own is not None else None if self.r is None else transfers.unpack(self.r, n)
+            sums = yield from pair.operands.choose_columns(of.owner, mine, n, of.count, width)
+            return transfers.unpack(sums, width)
+        if of.size:
+            return (yield from pair.operands.histogram(own, self.r, of))
+        # The bits of the words r choose rows of the matrix.
+        if pair.rank == of.owner:
+            mine = np.tile(np.zeros((n, width), ring.dtype) if own is None else own.words, (of.count, 1))
+        else:
+            mine = np.zeros(of.count * n, ring.dtype) if self.r is None else self.r.reshape(-1)
+        share = yield from transfers.multiply_private(pair.rank, 1 - of.owner, mine, width, ring)
+        return share.reshape(of.count, n, width).sum(axis=1, dtype=ring.dtype)
 
 
 @correlation

@@ -8,7 +8,6 @@ a correlation by themselves if all its derived values have recipes; a lambda in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,21 +16,62 @@ import numpy as np
 from mpc.kernels import windows
 from mpc.offline import one_hot_transfers, transfers
 from mpc.offline.transfers import OfflineSteps
-from mpc.rings import AnyRing, ShareRing, Z2k
+from mpc.rings import AnyRing, Ring, ShareRing, Z2k
 from mpc.words import U8, U64, Shape, low_bits
+
+
+class OneHotProduct(Protocol):
+    """Public sizes of a known matrix times `count` vectors: a row for each of `n_in` words, in groups of `size` columns
+    that have a single 1 each.
+    """
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def owner(self) -> int: ...
+    @property
+    def n_in(self) -> int: ...
+    @property
+    def n_out(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def ring(self) -> Ring: ...
+    @property
+    def count(self) -> int: ...
+
+
+class Operands(Protocol):
+    """The matrices that a party keeps, by number, and what two parties can do with them."""
+
+    def kept(self, number: int) -> Any:
+        """Return this party's part of a matrix, or None."""
+
+    def histogram(self, own: Any, r: np.ndarray | None, of: OneHotProduct) -> OfflineSteps[np.ndarray]:
+        """The owner's BinColumns, words r [count, n_in] of the other -> shares of the sums by bin, [count, n_out].
+
+        The matrix is given the same number in every use: what two parties make for it once is kept.
+        """
+
+    def choose_columns(
+        self, owner: int, own: np.ndarray | None, columns: int, vectors: int, height: int
+    ) -> OfflineSteps[np.ndarray]:
+        """Columns uint64[columns, height / 64] of the owner, bits uint8[vectors, columns] of the other -> shares by xor
+        of the sums of the chosen columns, uint64[vectors, height / 64].
+        """
 
 
 class Pair(Protocol):
     """A party's context while two parties make derived values: its rank, what both know, and kept operands."""
 
     @property
+    def operands(self) -> Operands: ...
+
+    @property
     def rank(self) -> int: ...
 
     def common(self, ring: AnyRing, shape: Shape) -> np.ndarray:
         """Return uniform elements that both parties know and nobody else does."""
-
-    def applied(self, recipe: Applied) -> OfflineSteps[np.ndarray]:
-        """Return a share of the product of a kept operand and dealt vectors."""
 
 
 @dataclass(frozen=True)
@@ -127,26 +167,6 @@ class OneHot:
         index = number(self.bits).reshape(-1).astype(U64)
         hot = yield from one_hot_transfers.one_hot(pair.rank, index, count)
         return transfers.unpack(hot, 1 << count).reshape(*self.bits.shape[:-1], 1 << count)
-
-
-@dataclass(frozen=True)
-class Applied:
-    """The matrix that is kept under `number`, multiplied by dealt vectors: `product(matrix, vectors)`.
-
-    `request` is the correlation that contains this recipe.
-    """
-
-    product: Callable[[Any, np.ndarray], np.ndarray]
-    kept: Callable[[int], Any]
-    number: int
-    vectors: Any
-    request: Any
-
-    def __call__(self) -> np.ndarray:
-        return self.product(self.kept(self.number), self.vectors)
-
-    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
-        return pair.applied(self)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from mpc.matrix.known_matrix import BinColumns, packed_rows
-from mpc.matrix.linear_map import MatrixVectors
-from mpc.offline.recipes import Applied
+from mpc.matrix.linear_map import KnownProduct, MatrixVectors
 from mpc.offline.transfers import MaskedMessage
 from mpc.rings import Z32
 from mpc.words import U8, U64
@@ -13,7 +12,7 @@ from protocols.offline.pairwise import chosen_columns
 from protocols.offline.pairwise.chosen_columns import choose_columns, depth_for
 from protocols.offline.pairwise.operands import Operands
 from tests.leakage.welch import Tally, leaking_positions
-from tests.mpc.offline.ideal_transfers import DELTAS, Ideal
+from tests.mpc.offline.ideal_transfers import DELTAS, Ideal, made_by
 
 LANES, KEY = 10_000, bytes(16)
 
@@ -48,7 +47,7 @@ def of_rows(fixed, seed):
     parties = [Operands(rank, KEY, DELTAS[rank]) for rank in (0, 1)]
     parties[1].keep(1, BinColumns(bins, size))
     request = MatrixVectors(1, 1, LANES, size, Z32, count=count, size=size)
-    programs = [party.applied(Applied(None, None, 1, None if party.rank else r, request)) for party in parties]
+    programs = [made_by(party, KnownProduct(request, None, None if party.rank else r)) for party in parties]
     return messages(programs, seed)
 
 

@@ -7,26 +7,22 @@ Not included: the underlying correlated transfers, and padding to whole bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
-from mpc.matrix.linear_map import MatrixVectors
 from mpc.offline.correlation import Correlation
-from mpc.offline.recipes import Applied
+from mpc.offline.recipes import OneHotProduct
 from mpc.offline.transfers import Correlated, MaskedMessage, OfflineSteps, Transfer, TransferRequest
-from mpc.rings import GF2, AnyRing, Z2k
+from mpc.rings import GF2, AnyRing
 from mpc.words import U64, Shape, packed_size
 from protocols.offline.pairwise.chosen_columns import asked_for
-from protocols.offline.pairwise.operands import Operands
+from protocols.offline.pairwise.operands import tree_count
 from protocols.offline.pairwise.seed_trees import depth_of, puncturing
 from protocols.offline.pairwise.view import PairView, fulfil
-
-_KEY = bytes(16)
-
 
 # The bits of a wave: choices that party 0, and party 1, sends, then words that party 0, and party 1, sends.
 Wave = tuple[int, int, int, int]
@@ -81,33 +77,38 @@ class _Zeros:
         return np.zeros(shape, np.uint8)
 
 
-class _Pair:
-    """Implements `mpc.offline.recipes.Pair` for counting: products with one party's matrix are listed, not computed."""
+@dataclass
+class _Counted:
+    """Implements `mpc.offline.recipes.Operands` and `Pair` for counting: messages are listed, and nothing is computed.
 
+    trees: by matrix, the cost of the trees that its first histogram needs.
+    """
+
+    trees: dict[int, TransferCost] = field(default_factory=dict)
     rank = 0
+
+    @property
+    def operands(self) -> _Counted:
+        return self
 
     def common(self, ring: AnyRing, shape: Shape) -> np.ndarray:
         return np.zeros(shape, ring.dtype)
 
-    def applied(self, recipe: Applied) -> OfflineSteps[np.ndarray]:
-        request = recipe.request
-        if isinstance(request, MatrixVectors) and (request.ring == GF2 or request.size):
-            return _of_one_party(request)
-        return Operands(self.rank, _KEY, np.zeros(2, U64)).applied(recipe)
+    def kept(self, number: int) -> None:
+        return None
 
+    def histogram(self, own: object, r: object, of: OneHotProduct) -> OfflineSteps[np.ndarray]:
+        first, second = puncturing(of.owner, tree_count(of), depth_of(of.size))
+        self.trees[of.number] = _cost([first]).after(_cost([second]))
+        yield [MaskedMessage(1 - of.owner, tree_count(of) * of.count, of.ring, None)]
+        return np.zeros((of.count, of.n_out), of.ring.dtype)
 
-def _of_one_party(request: MatrixVectors) -> OfflineSteps[np.ndarray]:
-    if request.ring == GF2:
-        waves = asked_for(request.owner, request.n_in, request.count, request.n_out)
-    else:
-        waves = [[MaskedMessage(1 - request.owner, _trees(request) * request.count, request.ring, None)]]
-    for wave in waves:
-        _ = yield wave
-    return np.zeros((request.count, request.n_out), request.ring.dtype)
-
-
-def _trees(request: MatrixVectors) -> int:
-    return request.n_in * (request.n_out // request.size)
+    def choose_columns(
+        self, owner: int, own: object, columns: int, vectors: int, height: int
+    ) -> OfflineSteps[np.ndarray]:
+        for wave in asked_for(owner, columns, vectors, height):
+            _ = yield wave
+        return np.zeros((vectors, -(-height // 64)), U64)
 
 
 def _elements(ring: AnyRing, count: int) -> int:
@@ -137,39 +138,41 @@ def _answer(one: TransferRequest) -> np.ndarray:
     return np.zeros(shape, one.ring.dtype)
 
 
-@lru_cache(maxsize=4096)
 def request_transfers(request: Correlation[Any]) -> TransferCost:
     """Return the cost of one request, without the trees of a kept matrix. Raises NeedsDealer."""
-    view = PairView(0, _Zeros(), request)
+    return _counted(request)[0]
+
+
+def trees_of(request: Correlation[Any]) -> dict[int, TransferCost]:
+    """Return the additional cost of the first request for a kept one-hot matrix (punctured_trees.py), by matrix."""
+    return _counted(request)[1]
+
+
+@lru_cache(maxsize=4096)
+def _counted(request: Correlation[Any]) -> tuple[TransferCost, dict[int, TransferCost]]:
+    view, pair = PairView(0, _Zeros(), request), _Counted()
     request.deal(view)
-    total, making = TransferCost(), fulfil(_Pair(), view.due)
+    total, making = TransferCost(), fulfil(pair, view.due)
     try:
         asked = next(making)
         while True:
             total = total.after(_cost(asked))
             asked = making.send([_answer(one) for one in asked])
     except StopIteration:
-        return total
-
-
-def trees_of(request: Correlation[Any]) -> TransferCost:
-    """Return the additional cost of the first request for a kept one-hot matrix (punctured_trees.py)."""
-    if not (isinstance(request, MatrixVectors) and isinstance(request.ring, Z2k) and request.size):
-        return TransferCost()
-    first, second = puncturing(request.owner, _trees(request), depth_of(request.size))
-    return _cost([first]).after(_cost([second]))
+        return total, pair.trees
 
 
 def transfers_of(requests: Iterable[Correlation[Any]], kept: set[int] | None = None) -> TransferCost:
     """Return the cost of requests in the same waves. Raises NeedsDealer.
 
-    `kept` holds the matrices for which requests were made before; those of `requests` are added to it.
+    `kept` holds the matrices whose trees were made before; those of `requests` are added to it.
     """
     total, kept = TransferCost(), set() if kept is None else kept
     for request in requests:
-        cost = request_transfers(request)
-        if isinstance(request, MatrixVectors) and request.number not in kept:
-            kept.add(request.number)
-            cost = trees_of(request).after(cost)
+        cost, trees = _counted(request)
+        for number, of_trees in trees.items():
+            if number not in kept:
+                kept.add(number)
+                cost = of_trees.after(cost)
         total = total.beside(cost)
     return total

@@ -1,11 +1,9 @@
-"""Products of kept matrices with fresh masks, made by two parties: the values U r and rho A that a dealer would deal.
+"""The matrices that a party keeps, and their products with vectors of the other party, made by two parties.
 
-Each party keeps its own part of a matrix; no part of it is opened. There are four kinds, the product of
+Each party keeps its own part of a matrix; no part of it is opened. The recipes of `mpc.matrix` use transfers and these:
 
 one-hot rows over Z_2^k    of p with words of q: trees of seeds that are kept (seed_histograms.py)
-any words of p             with words of q: the bits of q's words choose rows of the matrix
 bits of p                  with bits of q: q's bits choose columns of the matrix (chosen_columns.py)
-shared matrices            with shared rows: bits choose rows (GF(2)), or the bits of the matrix choose words (Z_2^k)
 
 Security   semi-honest, as for the transfers and trees: nothing else is sent
 Source     as for mpc/offline/transfers.py and the files above; products with fixed operands by two parties: ours
@@ -20,15 +18,10 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import ProtocolDesync
-from mpc.matrix.fixed_operand import OperandProduct, OperandShare
-from mpc.matrix.known_matrix import BinColumns, BinRows, DenseBits, DenseWords, packed_rows
-from mpc.matrix.linear_map import MatrixVectors
-from mpc.offline import transfers
-from mpc.offline.recipes import Applied
+from mpc.matrix.known_matrix import BinColumns
+from mpc.offline.recipes import OneHotProduct
 from mpc.offline.transfers import OfflineSteps
-from mpc.rings import Z2k
-from mpc.words import U8
-from protocols.offline.pairwise.chosen_columns import WORDS, choose_columns
+from protocols.offline.pairwise.chosen_columns import choose_columns
 from protocols.offline.pairwise.seed_histograms import SeedHistograms
 from protocols.offline.pairwise.seed_trees import depth_of, puncture
 from protocols.ot.trees import permutation_key
@@ -75,42 +68,26 @@ class Operands:
         self._own.pop(number, None)
         self._histograms.pop(number, None)
 
-    def applied(self, recipe: Applied) -> OfflineSteps[np.ndarray]:
-        """Make a share of matrix times vectors, for a request of `mpc.matrix`."""
-        request, own = recipe.request, self._own.get(recipe.number)
-        match request:
-            case OperandProduct():
-                return _of_shared(self.rank, own, recipe.vectors, request)
-            case MatrixVectors(ring=Z2k(), size=size) if size:
-                return self._histogram(own, recipe.vectors, request)
-            case MatrixVectors(ring=Z2k()):
-                return _of_words(self.rank, own, recipe.vectors, request)
-            case MatrixVectors():
-                mine = _columns(own) if own is not None else transfers.unpack(recipe.vectors, request.n_in)
-                return self._routed(mine, request)
-        raise TypeError(f"no such product: {request}")
+    def kept(self, number: int) -> Any:
+        return self._own.get(number)
 
-    def _histogram(
-        self, own: BinColumns | None, r: np.ndarray | None, request: MatrixVectors
-    ) -> OfflineSteps[np.ndarray]:
-        if request.number not in self._histograms:
-            self._histograms[request.number] = None
-            trees = request.n_in * (request.n_out // request.size)
+    def histogram(self, own: BinColumns | None, r: np.ndarray | None, of: OneHotProduct) -> OfflineSteps[np.ndarray]:
+        if of.number not in self._histograms:
+            self._histograms[of.number] = None
             path = None if own is None else own.bins.T.reshape(-1).astype(np.int64)
-            depth, key = depth_of(request.size), self._next_key()
-            punctured = yield from puncture(self.rank, request.owner, trees, depth, path, self.delta, key)
-            self._histograms[request.number] = SeedHistograms(punctured)
+            trees, depth, key = tree_count(of), depth_of(of.size), self._next_key()
+            punctured = yield from puncture(self.rank, of.owner, trees, depth, path, self.delta, key)
+            self._histograms[of.number] = SeedHistograms(punctured)
         # Another request for the same matrix may already be making its trees.
-        while (kept := self._histograms[request.number]) is None:
+        while (kept := self._histograms[of.number]) is None:
             yield []
-        return (yield from kept.apply(r, request))
+        return (yield from kept.apply(r, of))
 
-    def _routed(self, own: np.ndarray, request: MatrixVectors) -> OfflineSteps[np.ndarray]:
-        """Columns of p, bits of q -> uint8[count, n_out]."""
-        sums = yield from choose_columns(
-            self.rank, request.owner, own, request.count, request.n_out, self.delta, self._next_key()
-        )
-        return transfers.unpack(sums, request.n_out)
+    def choose_columns(
+        self, owner: int, own: np.ndarray | None, columns: int, vectors: int, height: int
+    ) -> OfflineSteps[np.ndarray]:
+        assert own is not None, "the owner has columns, the other party bits"
+        return (yield from choose_columns(self.rank, owner, own, vectors, height, self.delta, self._next_key()))
 
     def _next_key(self) -> bytes:
         """Return the public key of the next set of trees: both parties make them in the same order."""
@@ -118,47 +95,6 @@ class Operands:
         return permutation_key(self.key, f"operand {self._keys}")
 
 
-def _of_words(
-    rank: int, own: DenseWords | None, r: np.ndarray | None, request: MatrixVectors
-) -> OfflineSteps[np.ndarray]:
-    """[count, n_in] of q times any matrix of p, by the bits of q's words."""
-    assert isinstance(request.ring, Z2k)
-    count, n, width, dtype = request.count, request.n_in, request.n_out, request.ring.dtype
-    if rank == request.owner:
-        matrix = np.zeros((n, width), dtype) if own is None else own.words
-        mine = np.tile(matrix, (count, 1))
-    else:
-        mine = np.zeros(count * n, dtype) if r is None else r.reshape(-1)
-    chooser = 1 - request.owner
-    share = yield from transfers.multiply_private(rank, chooser, mine, width, request.ring)
-    return share.reshape(count, n, width).sum(axis=1, dtype=dtype)
-
-
-def _columns(matrix: BinRows | DenseBits) -> np.ndarray:
-    """Return the columns of a matrix of bits, uint64[n_in, n_out / 64]."""
-    if isinstance(matrix, DenseBits):
-        return packed_rows(matrix.bits.T)
-    d = matrix.bins.shape[1]
-    return np.concatenate([packed_rows(np.arange(matrix.size)[:, None] == matrix.bins[:, f]) for f in range(d)])
-
-
-def _of_shared(
-    rank: int, own: OperandShare | None, rho: np.ndarray, request: OperandProduct
-) -> OfflineSteps[np.ndarray]:
-    """<rho> or [rho], [b, v, k], times the shared matrix, [b, k, m]."""
-    b, v, k = request.shape
-    m = request.columns
-    if isinstance(request.ring, Z2k):
-        ring, rows = request.ring, rho.transpose(0, 2, 1)[:, :, None]
-        if own is not None and own.bits is None:
-            products = yield from transfers.multiply(rank, own.words[..., None], rows, ring)
-        else:
-            bits = np.zeros((b, k, m), U8) if own is None or own.bits is None else own.bits
-            products = yield from transfers.choose(rank, bits[..., None], rows, ring)
-        return products.sum(axis=1, dtype=ring.dtype).transpose(0, 2, 1)
-    matrix = np.zeros((b, k, m), U8) if own is None else own.words
-    packed = packed_rows(matrix.reshape(b * k, m)).reshape(b, 1, k, -1)
-    rows = np.broadcast_to(packed, (b, v, *packed.shape[2:])).reshape(b * v * k, -1)
-    products = yield from transfers.and_each(rank, rho.reshape(-1), rows, WORDS)
-    sums = np.bitwise_xor.reduce(products.reshape(b * v, k, -1), axis=1)
-    return transfers.unpack(sums, m).reshape(b, v, m)
+def tree_count(of: OneHotProduct) -> int:
+    """Return the number of trees of a matrix, one for each row and group of columns."""
+    return of.n_in * (of.n_out // of.size)

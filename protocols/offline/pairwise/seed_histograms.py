@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc.matrix.linear_map import MatrixVectors
+from mpc.offline.recipes import OneHotProduct
 from mpc.offline.transfers import MaskedMessage, OfflineSteps
 from protocols.offline.pairwise.seed_trees import SeedTrees
 from protocols.ot.kernels.leaf_words import add_at, add_words
@@ -34,7 +34,7 @@ class SeedHistograms:
     trees: SeedTrees
     vectors: int = 0
 
-    def apply(self, r: np.ndarray | None, request: MatrixVectors) -> OfflineSteps[np.ndarray]:
+    def apply(self, r: np.ndarray | None, request: OneHotProduct) -> OfflineSteps[np.ndarray]:
         """[count, n_in] of q, None at p -> [count, n_out]."""
         first, self.vectors = self.vectors, self.vectors + request.count
         out, sums = self._words(request, first)
@@ -53,7 +53,7 @@ class SeedHistograms:
         add_at(flat, places, (told.reshape(sums.shape) - sums).reshape(-1, request.count))
         return flat.T
 
-    def _words(self, request: MatrixVectors, first: int) -> tuple[np.ndarray, np.ndarray]:
+    def _words(self, request: OneHotProduct, first: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the words of vectors first .. first + count - 1, summed over rows, [features, K, count], and over
         leaves, [features, n, count].
         """

@@ -10,7 +10,7 @@ import numpy as np
 
 from mpc.errors import ConfigError
 from mpc.offline.correlation import Correlation, Half, Recipe, View, in_shape
-from mpc.offline.recipes import Applied, Later, Pair
+from mpc.offline.recipes import Later, Pair
 from mpc.offline.transfers import OfflineSteps
 from mpc.rings import AnyRing, RandomStream
 from mpc.rounds import parallel
@@ -81,9 +81,6 @@ class LocalPair:
     def common(self, ring: AnyRing, shape: Shape) -> np.ndarray:
         self._drawn += 1
         return ring.draw(self.streams.of(self._drawn - 1), shape)
-
-    def applied(self, recipe: Applied) -> OfflineSteps[np.ndarray]:
-        return self.operands.applied(recipe)
 
 
 def fulfil(pair: Pair, due: Sequence[Derived]) -> OfflineSteps[None]:

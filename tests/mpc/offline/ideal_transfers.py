@@ -6,6 +6,7 @@ import numpy as np
 
 from mpc.offline.transfers import Correlated, MaskedMessage
 from mpc.rings import Z2k
+from protocols.offline.pairwise.view import LocalPair
 
 # Secret deltas: row i is that of party i as the sender of correlated transfers.
 DELTAS = np.arange(4, dtype=np.uint64).reshape(2, 2) * np.uint64(0x9E3779B97F4A7C15) | np.array([1, 0], np.uint64)
@@ -97,3 +98,8 @@ def shared(ring, values, seed=1):
     if isinstance(ring, Z2k) or ring.bits < 8:
         mask = mask & ring.dtype.type((1 << ring.bits) - 1)
     return ring.subtract(values, mask), mask
+
+
+def made_by(operands, recipe):
+    """Return what a party with these kept matrices does to make a recipe's value."""
+    return recipe.between(LocalPair(operands.rank, None, operands))

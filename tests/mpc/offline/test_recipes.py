@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mpc.offline.recipes import Applied, Chosen, Crossed, Lifted, OneHot, Product, Zero
+from mpc.offline.recipes import Chosen, Crossed, Lifted, OneHot, Product, Zero
 from mpc.protocol.catalogue import correlations
 from mpc.protocol.rehearsal import TraceView
 from mpc.rings import GF2, Z8, Z16, Z64, PackedBits, PackedIntegers, Z2k
@@ -52,7 +52,6 @@ def test_recipes():
     assert np.array_equal(Chosen(Z64, bits[..., None], a[:, None])(), bits[..., None] * a[:, None])
     assert np.array_equal(Crossed(Z8, bits + 2, bits[::-1] + 4)(), bits & bits[::-1])
     assert np.array_equal(OneHot(bits)(), np.eye(16, dtype=bool)[bits @ [1, 2, 4, 8]])
-    assert np.array_equal(Applied(np.matmul, {3: a}.get, 3, b.T, None)(), a @ b.T)
     assert np.array_equal(Zero(GF2, (2,))(), [0, 0])
 
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from mpc.kernels.aes import HAS_AES_NI
-from mpc.matrix.linear_map import MatrixVectors
-from mpc.offline.recipes import Applied
+from mpc.matrix.linear_map import KnownProduct, MatrixVectors
 from mpc.rings import Z32
 from mpc.words import U64
 from protocols.offline.pairwise import seed_histograms
@@ -16,7 +15,7 @@ from protocols.offline.pairwise.operands import Operands
 from protocols.ot import ferret, trees
 from protocols.ot.kernels import aes_blocks
 from protocols.ot.pads import pads
-from tests.mpc.offline.ideal_transfers import DELTAS
+from tests.mpc.offline.ideal_transfers import DELTAS, made_by
 
 PAGE = Path(__file__).parents[3] / "docs" / "security.md"
 # The number that the page states.
@@ -72,7 +71,7 @@ def test_seed_histograms(hashed, monkeypatch):
     party = Operands(0, bytes(16), DELTAS[0])
     party.keep(1, None)
     request = MatrixVectors(1, 1, rows, bins, Z32, count=vectors, size=bins)
-    making = party.applied(Applied(None, None, 1, np.zeros((vectors, rows), np.uint32), request))
+    making = made_by(party, KnownProduct(request, None, np.zeros((vectors, rows), np.uint32)))
     (blocks,) = next(making)
     making.send([np.zeros((blocks.count, 2), U64)])
     hashed.clear()  # the same trees are grown again for each use

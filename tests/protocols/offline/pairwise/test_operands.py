@@ -5,8 +5,7 @@ import pytest
 
 from mpc.matrix.fixed_operand import fix, multiply_fixed
 from mpc.matrix.known_matrix import BinColumns, DenseBits, DenseWords, packed_rows
-from mpc.matrix.linear_map import MatrixVectors, apply_matrix, share_masked_matrix
-from mpc.offline.recipes import Applied
+from mpc.matrix.linear_map import KnownProduct, MatrixVectors, apply_matrix, share_masked_matrix
 from mpc.offline.transfers import Correlated, unpack
 from mpc.rings import GF2, Z8, Z16, Z32, Z64
 from mpc.rounds import parallel
@@ -18,7 +17,7 @@ from protocols.offline.pairwise.cost import request_transfers, trees_of
 from protocols.offline.pairwise.operands import Operands
 from protocols.offline.pairwise.seed_trees import GROUP, puncture
 from protocols.testing.two_parties import made_by_both, opened, run_both
-from tests.mpc.offline.ideal_transfers import DELTAS, Ideal, shared
+from tests.mpc.offline.ideal_transfers import DELTAS, Ideal, made_by, shared
 
 RNG = np.random.default_rng(5)
 KEY = bytes(range(16))
@@ -44,7 +43,7 @@ def test_all_leaves_but_one(depth, owner):
         sums = np.bitwise_xor.reduce(every.leaves, axis=0)
         assert np.array_equal(sums, np.broadcast_to(DELTAS[1 - owner], sums.shape))
     request = MatrixVectors(1, owner, len(path), size, Z32, count=1, size=size)
-    counted = trees_of(request)
+    counted = trees_of(request)[1]
     assert counted.waves == ideal.waves and sum(counted.transfers) == len(path) * depth
     assert counted.transfers[1 - owner] == 0
     assert counted.bits[owner] == len(path) * depth and counted.bits[1 - owner] == 128 * len(path) * (depth - 1)
@@ -74,10 +73,10 @@ def test_histograms(size, owner, ring):
     for count in (2, 1, 5):
         r = RNG.integers(0, 1 << 63, (count, n), U64).astype(ring.dtype)
         request = MatrixVectors(1, owner, n, features * size, ring, count=count, size=size)
-        recipes = [Applied(None, None, 1, None if rank == owner else r, request) for rank in (0, 1)]
-        results = ideal.run([party.applied(recipe) for party, recipe in zip(parties, recipes, strict=True)])
+        recipes = [KnownProduct(request, None, None if rank == owner else r) for rank in (0, 1)]
+        results = ideal.run([made_by(party, recipe) for party, recipe in zip(parties, recipes, strict=True)])
         assert np.array_equal(ring.add(*results), r @ one_hot)
-        fresh = trees_of(request).waves if not waves else 0
+        fresh = trees_of(request)[1].waves if not waves else 0
         assert ideal.waves - waves == request_transfers(request).waves + fresh
         waves = ideal.waves
 
@@ -97,7 +96,7 @@ def test_no_leaf_word_is_used_twice(monkeypatch):
     masks = []
     for count in (3, 1, 2):
         request = MatrixVectors(1, 1, n, size, Z64, count=count, size=size)
-        making = party.applied(Applied(None, None, 1, np.zeros((count, n), U64), request))
+        making = made_by(party, KnownProduct(request, None, np.zeros((count, n), U64)))
         asked = next(making)
         while True:
             masks += [one.words for one in asked if one.count and getattr(one, "ring", None) == Z64]
@@ -120,7 +119,7 @@ def test_concurrent_requests_share_the_trees():
     ideal = Ideal()
     results = ideal.run(
         [
-            parallel(*(party.applied(Applied(None, None, 1, x if rank else None, request)) for x in r))
+            parallel(*(made_by(party, KnownProduct(request, None, x if rank else None)) for x in r))
             for rank, party in enumerate(parties)
         ]
     )
