@@ -23,7 +23,7 @@ from benchmarks.cores import CORES, keep_to
 from benchmarks.program import parse
 from mpc.party import Party
 from mpc.rounds import parallel
-from protocols.offline.dealer.local_dealer import LocalRandomness
+from protocols.offline.dealer.local_dealer import LocalDealer
 from protocols.ot.correlated import OtKind, set_up
 from protocols.ot.pads import pads
 from protocols.runtime.processes import run_processes
@@ -41,7 +41,7 @@ def measure(kind: OtKind, calls: int, cots: int) -> dict[str, float]:
             keep_to(rank, CORES)
             link = channels[PARTIES[1 - rank]]
             # There is no dealer: these steps need no correlated randomness.
-            party = Party(rank, link, LocalRandomness(rank, (bytes(16), bytes(16))))
+            party = Party(rank, link, LocalDealer(rank, (bytes(16), bytes(16))))
             # Compilation and the clearing of memory are not part of the rates.
             _, t = _extend(party, cots, *party.run(set_up(rank, bytes(32), kind, os.urandom)))
             pads(t, 0, 1, _KEY)

@@ -22,7 +22,7 @@ from mpc.errors import PeerFailure
 from mpc.host.process import keep_freed_memory
 from mpc.party import Party
 from mpc.planning import provide, rehearse
-from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.client import FromDealer
 from protocols.offline.dealer.server import serve
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
@@ -66,7 +66,7 @@ class _Side:
         self._operations = operations
         self._link = wiring.channel(rank, 1 - rank)
         self._dealer = wiring.channel(rank, 2)
-        self._randomness = DealtRandomness(rank, self._dealer)
+        self._randomness = FromDealer(rank, self._dealer)
         self.party = Party(rank, self._link, self._randomness)
 
     def ready(self, name: str, size: int) -> tuple[Callable[[Party], Any], dict[str, float]]:

@@ -51,7 +51,7 @@ class Randomness(Protocol):
     """The source of this party's part of the correlated randomness, in the order of the plan."""
 
     # Whether fixed operands and known matrices must be masked, because a dealer masks the vectors that they multiply.
-    masks_operands: bool
+    has_dealer: bool
     # The stage to which the provision of later requests is charged, whenever it takes place.
     billed: Stage | None
 

@@ -39,15 +39,15 @@ class Rehearsal:
     """
 
     def __init__(self, like: Party) -> None:
-        self._requests = Requests(like.rank, like.randomness.masks_operands)
+        self._requests = Requests(like.rank, like.randomness.has_dealer)
         self._workers = NoWorkers(like.workers.count) if like.workers else None
         self.party = silent(like, self._requests, like.audit.anew(), self._workers)
         self._before = 0, 0, 0, like.matrices
 
     @classmethod
-    def at(cls, rank: int, masks_operands: bool = True) -> Rehearsal:
+    def at(cls, rank: int, has_dealer: bool = True) -> Rehearsal:
         """Return a rehearsal of party `rank` from its first step, before the party exists."""
-        return cls(Party(rank, Silence(), Requests(rank, masks_operands)))
+        return cls(Party(rank, Silence(), Requests(rank, has_dealer)))
 
     def cut(self, step: str = "", times: int = 1) -> Demand:
         """Return the demand since the last cut."""

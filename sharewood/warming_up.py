@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpc.party import Party
-from protocols.offline.dealer.local_dealer import LocalRandomness
+from protocols.offline.dealer.local_dealer import LocalDealer
 from protocols.offline.pairwise.client import pairwise
 from protocols.ot.correlated import OtKind
 from protocols.runtime.settings import Maker
@@ -28,7 +28,7 @@ def warm_up(offline: Maker = "dealer", ot: OtKind = "ferret") -> None:
                 work(Party(rank, channels[rank], made))
                 made.close()
         else:
-            work(Party(rank, channels[rank], LocalRandomness(rank, _SEEDS)))
+            work(Party(rank, channels[rank], LocalDealer(rank, _SEEDS)))
 
     def work(party: Party) -> None:
         X, y = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1])

@@ -8,7 +8,7 @@ import numpy as np
 
 from mpc.errors import SharewoodError
 from mpc.party import Party
-from protocols.offline.dealer.local_dealer import LocalRandomness
+from protocols.offline.dealer.local_dealer import LocalDealer
 from protocols.testing.two_parties import SEEDS
 from protocols.transport.memory import memory_pair
 
@@ -65,7 +65,7 @@ def beside(job, liar: int, step: str, change) -> tuple[object, bool]:
 
     def play(rank):
         try:
-            job(Party(rank, links[rank], LocalRandomness(rank, SEEDS)))
+            job(Party(rank, links[rank], LocalDealer(rank, SEEDS)))
         except Exception as error:
             return error
         finally:

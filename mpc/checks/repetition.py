@@ -37,7 +37,7 @@ def run_twice(party: Party, audit: Ledger, program: Callable[..., T], *changed: 
         repetition = _Repetition(stage=stage, of=audit, rest=deque(audit.record[start:]))
     finally:
         audit.record = outer
-    requests = Requests(party.rank, party.randomness.masks_operands)
+    requests = Requests(party.rank, party.randomness.has_dealer)
     second = program(silent(party, requests, repetition, live=party.live), *before)
     audit.require(f"{repetition.last}: {LOCAL_WORK}", digest_of(result) == digest_of(second))
     return result

@@ -114,7 +114,7 @@ def nodes(request: Correlation[object]) -> int:
 
 def keys_pay(party: Endpoint, count: int, levels: int) -> bool:
     """Whether keys of this many levels for `count` values cost less to deal than the round that they save."""
-    return party.randomness.masks_operands and LEVEL_BYTES * levels * count < party.round_price
+    return party.randomness.has_dealer and LEVEL_BYTES * levels * count < party.round_price
 
 
 def _key_cost(x: AShare, thresholds: Sequence[int], bits: int) -> Cost:

@@ -140,7 +140,7 @@ def _apart(
     bits: int = RANGE_BITS,
 ) -> Steps[BShare]:
     """Return bits that are 0 unless two evaluations differ by more than rounding allows."""
-    error = SERIES_ERROR if party.randomness.masks_operands else TABLE_ERROR
+    error = SERIES_ERROR if party.randomness.has_dealer else TABLE_ERROR
     most = math.ceil(2 * error * (1 << scale)) + 2
     return beyond(party, stack([a - b for a, b in zip(first, second, strict=True)]), most, ring.bits)
 
@@ -159,7 +159,7 @@ def sigmoid(
     to deal, but by transfers they would take 18 kB and 1,500 transfers per element: without a dealer this is
     `sigmoid_table`.
     """
-    if not party.randomness.masks_operands:
+    if not party.randomness.has_dealer:
         return (yield from sigmoid_table.steps(party, x, scale, ring, bits))
     coarse = x.map(lambda w: w >> U64.type(COARSE))
     (sides, angle), low = yield from parallel(

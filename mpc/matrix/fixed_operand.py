@@ -122,7 +122,7 @@ class OperandShare:
 def fix(party: Endpoint, matrix: AShare | BShare, bits: BShare | None = None) -> Steps[FixedOperand]:
     """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`; with <M> if its elements are bits."""
     number, scale = party.next_matrix(), getattr(matrix, "scale", 0)
-    if not party.randomness.masks_operands:
+    if not party.randomness.has_dealer:
         party.randomness.keep(number, OperandShare(matrix._words, None if bits is None else bits.bits))
         return FixedOperand(number, None, matrix._words, matrix.ring, scale)
     mask = party.randomness.take(OperandMask(number, matrix.shape, matrix.ring))

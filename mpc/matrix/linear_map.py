@@ -218,7 +218,7 @@ def share_masked_matrix(
     number = party.next_matrix()
     if n_in * n_out == 0:
         return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix)
-    if not party.randomness.masks_operands:
+    if not party.randomness.has_dealer:
         party.randomness.keep(number, matrix)
         return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix)
     word, shape = storage_of(ring).matrix(n_in, n_out)

@@ -43,7 +43,7 @@ class EveryValue:
 
 
 def word(k: int, *shape: int, dtype: np.dtype = U64, low: int = 0, scale: int = 0) -> EveryValue:
-    """Shared words of Z_2^k, as `Window(k, low)`; the cases are an axis before `shape`."""
+    """Shared words of Z_2^k, as `Bits(k, low)`; the cases are an axis before `shape`."""
     return EveryValue(Bits(k, low), dtype, shape, scale=scale)
 
 

@@ -52,8 +52,8 @@ class Requests:
     waited = 0.0
     billed: Stage | None = None
 
-    def __init__(self, rank: int, masks_operands: bool = True) -> None:
-        self.masks_operands = masks_operands
+    def __init__(self, rank: int, has_dealer: bool = True) -> None:
+        self.has_dealer = has_dealer
         self._view = TraceView(rank)
         self.asked: list[Correlation[object]] = []
 

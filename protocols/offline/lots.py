@@ -24,7 +24,7 @@ T = TypeVar("T")
 Requests = Sequence[Correlation[Any]]
 
 
-class Stock:
+class Pool:
     """The lots of one supply, which this object owns from now on."""
 
     def __init__(self, supply: Supply) -> None:
@@ -66,9 +66,9 @@ class Lot:
     The program's party numbers its matrices after `first` others.
     """
 
-    def __init__(self, stock: Stock, requests: Requests, first: int) -> None:
+    def __init__(self, stock: Pool, requests: Requests, first: int) -> None:
         self.first = first
-        self.masks_operands = stock.supply.masks_operands
+        self.has_dealer = stock.supply.has_dealer
         self.billed: Stage | None = None
         self._stock, self._supply = stock, stock.supply
         self._early: deque[Request] = deque()
@@ -124,7 +124,7 @@ class Lot:
         self._supply.forget(number)
 
     def _needs_data(self, request: Correlation[Any]) -> bool:
-        return not self.masks_operands and hasattr(request, "number")
+        return not self.has_dealer and hasattr(request, "number")
 
 
 def _renumbered(request: Correlation[Any], first: int) -> Correlation[Any]:

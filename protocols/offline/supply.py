@@ -22,9 +22,9 @@ import numpy as np
 from mpc.errors import PeerFailure, ProtocolDesync
 from mpc.meter import Stage
 from mpc.offline.correlation import Correlation
+from protocols.offline.bounded_queue import BoundedQueue
 from protocols.offline.plan import Plan
 from protocols.offline.sizes import Portion, RequestBytes, Weigh, portions
-from protocols.offline.window import Window
 from protocols.transport.channel import Channel
 
 T = TypeVar("T")
@@ -104,9 +104,11 @@ class Supply:
     has failed, leave the context manager, and `_give_up` stops the thread.
     """
 
-    masks_operands: bool
+    has_dealer: bool
 
-    def __init__(self, rank: int, window: Window[Request], source: Source, end: str, peer: Channel | None) -> None:
+    def __init__(
+        self, rank: int, window: BoundedQueue[Request], source: Source, end: str, peer: Channel | None
+    ) -> None:
         self._rank, self._window, self._source, self._end, self._peer = rank, window, source, end, peer
         self.billed: Stage | None = None
         self.used = self._due = 0

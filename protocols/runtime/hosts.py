@@ -22,9 +22,9 @@ from mpc.checks.verdict import begin
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync
 from mpc.host.process import keep_freed_memory, leave_no_core_dump
 from mpc.party import Party
-from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.client import FromDealer
 from protocols.offline.dealer.server import FEW_BYTES
-from protocols.offline.pairwise.client import PairwiseRandomness, pairwise
+from protocols.offline.pairwise.client import FromPeer, pairwise
 from protocols.offline.pairwise.prepared import Prepared
 from protocols.offline.streams import shard_domain
 from protocols.runtime.settings import FROM_DEALER, Offline
@@ -149,7 +149,7 @@ def _supplied(
     second: Channel | None,
     own_dealer: Callable[[], Address] | None,
     prepared: Prepared | None,
-) -> Iterator[DealtRandomness | PairwiseRandomness]:
+) -> Iterator[FromDealer | FromPeer]:
     """Yield correlated randomness, from the dealer or made over the second channel to the peer."""
     if second:
         with second.explained(), _at_first_hand(peer, second):
@@ -164,7 +164,7 @@ def _supplied(
         # The dealer may wait just as long for the other party, and must be the first to report it.
         dealer.timeout = _LATER * max(network.patience, network.timeout)
         with dealer.watching(peer, _give_up):
-            dealt = DealtRandomness(rank, dealer, peer, network.domain)
+            dealt = FromDealer(rank, dealer, peer, network.domain)
             _same_session(peer, dealt)
         dealer.timeout = _LATER * network.timeout
         yield dealt
@@ -302,7 +302,7 @@ def _own_dealer(peer: Channel, rank: int, start: Callable[[], Address] | None) -
     return place[0], place[1]
 
 
-def _same_session(peer: Channel, randomness: DealtRandomness) -> None:
+def _same_session(peer: Channel, randomness: FromDealer) -> None:
     """Raise PeerFailure unless the dealer serves both parties in one session."""
     theirs = peer.exchange_public("session.dealer", randomness.session, FEW_BYTES)
     if not isinstance(theirs, bytes) or theirs != randomness.session:

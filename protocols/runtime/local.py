@@ -24,9 +24,9 @@ from mpc.errors import ConfigError
 from mpc.host.process import bound_memory, end_with
 from mpc.operators import session
 from mpc.party import Party
-from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.client import FromDealer
 from protocols.offline.dealer.server import SEED_BYTES, serve
-from protocols.offline.pairwise.client import PairwiseRandomness, pairwise
+from protocols.offline.pairwise.client import FromPeer, pairwise
 from protocols.offline.pairwise.known_transfers import local_pair
 from protocols.offline.supply import AHEAD
 from protocols.ot.correlated import OtKind
@@ -81,14 +81,14 @@ def party_role(
     def play(channels: dict[str, Channel]) -> Any:
         name = PARTIES[1 - rank]
         peer = channels[name]
-        randomness: DealtRandomness | PairwiseRandomness
+        randomness: FromDealer | FromPeer
         if offline.pairwise and seed is not None:
             shared = _drawing(seed, "both")(32)
             randomness = local_pair(rank, channels[name + SECOND], shared, draw(SEED_BYTES), peer)
         elif offline.pairwise:
             randomness = pairwise(rank, channels[name + SECOND], offline.ot, peer)
         else:
-            randomness = DealtRandomness(rank, channels[DEALER], peer, draw=draw)
+            randomness = FromDealer(rank, channels[DEALER], peer, draw=draw)
         with session(Party(rank, peer, randomness, draw=draw)) as party:
             if audit:
                 begin(party)

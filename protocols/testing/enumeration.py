@@ -3,9 +3,9 @@
 A case is a number; its bits are the bits of the inputs and the randomness, in the order in which they are drawn. Many
 cases are run at once, along one axis of every array. A ring of 2^k elements is embedded in the words in two ways:
 
-* Window(k): the k low bits. Sums and products of words are homomorphic for reduction modulo 2^k, so a transcript
+* Bits(k): the k low bits. Sums and products of words are homomorphic for reduction modulo 2^k, so a transcript
   reduced to k bits is a transcript over Z_2^k.
-* Window(k, low): the multiples of 2^low, in words of low + k bits. They are closed under addition, and their top bit
+* Bits(k, low): the multiples of 2^low, in words of low + k bits. They are closed under addition, and their top bit
   is that of the word. This suits protocols that add and inspect the wrap.
 """
 
@@ -157,7 +157,7 @@ class _Dealing:
 class _Randomness:
     """One party's dealt values, in the order of its requests."""
 
-    masks_operands = True
+    has_dealer = True
     dealt = used = 0
     waited = 0.0
 

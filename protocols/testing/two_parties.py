@@ -16,7 +16,7 @@ from mpc.offline.correlation import Correlation
 from mpc.party import Party
 from mpc.shares import AShare, BShare, Share
 from mpc.words import U64, decode_signed, encode_signed
-from protocols.offline.dealer.local_dealer import LocalRandomness
+from protocols.offline.dealer.local_dealer import LocalDealer
 from protocols.offline.pairwise.known_transfers import local_pair
 from protocols.offline.streams import shard_domain
 from protocols.runtime.workers.worker_party import Site
@@ -65,9 +65,9 @@ class Dealt:
         return getattr(self._randomness, name)
 
 
-def dealt(rank: int, second: Channel, seeds: Seeds = SEEDS, domain: bytes = b"") -> LocalRandomness:
+def dealt(rank: int, second: Channel, seeds: Seeds = SEEDS, domain: bytes = b"") -> LocalDealer:
     """Return the randomness that a dealer would make."""
-    return LocalRandomness(rank, seeds, bytes(16) + domain)
+    return LocalDealer(rank, seeds, bytes(16) + domain)
 
 
 def made_by_both(rank: int, second: Channel, seeds: Seeds = SEEDS, domain: bytes = b"") -> Any:

@@ -63,9 +63,7 @@ def revealed_margins(
 def check_macs(party: Party, method: Method) -> None:
     """Raise ConfigError if predictions cannot have MACs."""
     check_method(method)
-    check_session_for_macs(
-        party.randomness.masks_operands, bool(party.audit), party.workers.count if party.workers else 0
-    )
+    check_session_for_macs(party.randomness.has_dealer, bool(party.audit), party.workers.count if party.workers else 0)
 
 
 def predict_shards(

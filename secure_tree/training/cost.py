@@ -99,7 +99,7 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     layout, names = context.layout, sizes.names[0]
     rows = layout.rows[0], context.facts.validation_rows[0]
     own = Here(*(Table(np.zeros((n, len(names)), np.float32), names) for n in rows))
-    rehearsal = Rehearsal.at(0, masks_operands=dealer)
+    rehearsal = Rehearsal.at(0, has_dealer=dealer)
     party = rehearsal.party
     party.audit = Auditor() if sizes.audit else Audit()
     demands: list[Demand] = []

@@ -150,7 +150,7 @@ class Progress:
 
     def _ahead(self) -> str:
         """Describe the correlated randomness received so far."""
-        if self._party.randomness.masks_operands:
+        if self._party.randomness.has_dealer:
             return f"{self._party.randomness.dealt / 1e6:.1f} MB dealt to both{' leads' if self._shards else ''}"
         stage = self._party.stages.get("offline", Stage())
         return f"{(stage.bytes_sent + stage.bytes_received) / 1e6:.1f} MB with it offline"

@@ -15,7 +15,7 @@ from mpc.authenticated.reveal import require_macs
 from mpc.endpoint import Peer
 from mpc.party import Party
 from mpc.planning import Demand, Rehearsal, planned
-from protocols.offline.lots import Lot, Stock
+from protocols.offline.lots import Lot, Pool
 from protocols.offline.sizes import request_bytes
 from protocols.offline.supply import Supply
 from secure_tree.model.shared_model import SharedModel
@@ -58,7 +58,7 @@ class Batches:
         self._demands: dict[tuple[BatchShape, bool], Demand] = {}
 
     def demand(self, shape: BatchShape, masks: bool) -> Demand:
-        """Find what a batch takes by one rehearsal; `masks` is that of `Randomness.masks_operands`."""
+        """Find what a batch takes by one rehearsal; `masks` is that of `Randomness.has_dealer`."""
         if (shape, masks) not in self._demands:
             rehearsal = Rehearsal.at(self.model.rank, masks)
             authentic = self.input_authenticated(rehearsal.party) if self.mac else None
@@ -142,9 +142,9 @@ class Ready:
     """
 
     def __init__(self, batches: Batches, supply: Supply, room: int) -> None:
-        self._batches, self._stock = batches, Stock(supply)
+        self._batches, self._stock = batches, Pool(supply)
         self._lots: dict[BatchShape, deque[Lot]] = {}
-        for shape in batches.ahead(room, supply.masks_operands):
+        for shape in batches.ahead(room, supply.has_dealer):
             self._lots.setdefault(shape, deque()).append(self._made(shape))
         self._stock.settle()
 
@@ -162,5 +162,5 @@ class Ready:
         return result
 
     def _made(self, shape: BatchShape) -> Lot:
-        demand = self._batches.demand(shape, self._stock.supply.masks_operands)
+        demand = self._batches.demand(shape, self._stock.supply.has_dealer)
         return self._stock.lot(demand.requests, demand.matrices)

@@ -11,7 +11,7 @@ import pytest
 
 from mpc.errors import PeerFailure
 from mpc.party import Party
-from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.client import FromDealer
 from protocols.offline.dealer.server import serve
 from protocols.transport.codec import Joined
 from protocols.transport.memory import memory_pair
@@ -88,7 +88,7 @@ def outcomes(rng):
     def play(rank):
         with ends[rank][0] as dealer, link[rank] as peer:
             try:
-                randomness = DealtRandomness(rank, dealer)
+                randomness = FromDealer(rank, dealer)
                 party = Party(rank, peer, randomness)
                 labels = None if "partition" in way and rank == 1 else Y[rows(rank)]
                 model = SecureXGBClassifier(n_estimators=2, max_depth=2, max_bin=8, **way)

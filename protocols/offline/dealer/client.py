@@ -10,23 +10,23 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import ProtocolDesync
+from protocols.offline.bounded_queue import BoundedQueue
 from protocols.offline.dealer.delivery import Delivery, parts_of
 from protocols.offline.dealer.server import FEW_BYTES, NONCE_BYTES, SEED_BYTES
 from protocols.offline.streams import Streams
 from protocols.offline.supply import WINDOW, Request, Supply
 from protocols.offline.views import PartyView
-from protocols.offline.window import Window
 from protocols.transport.channel import Channel
 
 
-class DealtRandomness(Supply):
+class FromDealer(Supply):
     """Implements `mpc.endpoint.Randomness` over a channel to the dealer, which this object owns from now on.
 
     If the program fails, the channel can still tell the dealer why. `domain` is that of a worker's shard. `draw`
     returns secret random bytes.
     """
 
-    masks_operands = True
+    has_dealer = True
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class DealtRandomness(Supply):
         self.session = hashlib.sha256(nonce).digest()
         self._streams = Streams(seed, nonce)
         self._matrices: dict[int, np.ndarray] = {}
-        window: Window[Request] = Window(WINDOW)
+        window: BoundedQueue[Request] = BoundedQueue(WINDOW)
         others = (peer.peer,) if peer else ()
         self._delivery = Delivery(rank, dealer, Streams(seed, nonce), self._matrices, window, *others)
         super().__init__(rank, window, self._delivery, dealer.peer, peer)

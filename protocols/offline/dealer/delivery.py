@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import PeerTimeout, ProtocolDesync
+from protocols.offline.bounded_queue import BoundedQueue
 from protocols.offline.dealer.server import BATCH, BATCH_REQUESTS, FEW_BYTES
 from protocols.offline.sizes import Portion, request_bytes
 from protocols.offline.streams import Streams
 from protocols.offline.supply import Plans, Request
 from protocols.offline.views import NotYet, PartyView
-from protocols.offline.window import Window
 from protocols.transport.channel import Channel
 
 log = logging.getLogger("sharewood")
@@ -39,7 +39,7 @@ class Delivery:
         dealer: Channel,
         streams: Streams,
         matrices: dict[int, np.ndarray],
-        window: Window[Request],
+        window: BoundedQueue[Request],
         other: str = "the other party",
     ) -> None:
         self._rank, self._dealer, self._streams, self._other = rank, dealer, streams, other

@@ -18,7 +18,7 @@ from protocols.offline.views import DealerView, PartyView
 T = TypeVar("T")
 
 
-class LocalRandomness:
+class LocalDealer:
     """One party's end of a dealer that both parties compute from the same two seeds."""
 
     def __init__(self, rank: int, seeds: tuple[bytes, bytes], nonce: bytes = bytes(16)) -> None:
@@ -27,7 +27,7 @@ class LocalRandomness:
         self._dealer_matrices: dict[int, np.ndarray | Rows] = {}
         self._matrices: dict[int, np.ndarray] = {}
 
-    masks_operands = True
+    has_dealer = True
     dealt = used = 0
     waited = 0.0
     billed: Stage | None = None

@@ -29,6 +29,7 @@ from mpc.offline import transfers
 from mpc.offline.correlation import Correlation, Half
 from mpc.protocol.rehearsal import Requests
 from mpc.rounds import Steps, parallel
+from protocols.offline.bounded_queue import BoundedQueue
 from protocols.offline.dealer.server import FEW_BYTES, NONCE_BYTES, SEED_BYTES
 from protocols.offline.pairwise.cost import request_transfers
 from protocols.offline.pairwise.operands import Operands
@@ -38,7 +39,6 @@ from protocols.offline.plan import Plan, encode_plan, in_order
 from protocols.offline.sizes import portions
 from protocols.offline.streams import Streams
 from protocols.offline.supply import WINDOW, Plans, Request, Supply, numbered
-from protocols.offline.window import Window
 from protocols.ot.correlated import OtKind, set_up
 from protocols.ot.transfers import Transfers, key_of
 from protocols.transport.channel import Channel
@@ -103,7 +103,7 @@ class Making:
 
     dealt = 0
 
-    def __init__(self, maker: Maker, window: Window[Request], prepared: Prepared | None) -> None:
+    def __init__(self, maker: Maker, window: BoundedQueue[Request], prepared: Prepared | None) -> None:
         self._maker, self._window, self._prepared = maker, window, prepared
         self.plans = Plans(PORTION, MOST, count_transfers)
         self._seen: set[int] = set()
@@ -138,14 +138,14 @@ class Making:
         return perf_counter(), endpoint.meter.total.rounds, endpoint.link.wire_sent, endpoint.link.wire_received, 0
 
 
-class PairwiseRandomness(Supply):
+class FromPeer(Supply):
     """Implements `mpc.endpoint.Randomness` over a second channel to the peer, which this object owns from now on.
 
     `seed` is this party's secret; `session`, 32 bytes, is known to both; both are fresh for each session. `prepared`
     is material that both parties have and have agreed to use.
     """
 
-    masks_operands = False
+    has_dealer = False
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class PairwiseRandomness(Supply):
         self._channel = channel
         maker = _maker(rank, channel, transfers, seed, session)
         self._operands = maker.pair.operands
-        window: Window[Request] = Window(WINDOW)
+        window: BoundedQueue[Request] = BoundedQueue(WINDOW)
         super().__init__(rank, window, Making(maker, window, prepared), channel.peer, peer)
 
     def provide(self, plan: Plan) -> None:
@@ -193,7 +193,7 @@ def pairwise(
     peer: Channel | None = None,
     prepared: Prepared | None = None,
     domain: bytes = b"",
-) -> PairwiseRandomness:
+) -> FromPeer:
     """Draw a session with the peer, agree on prepared material, and set up the transfers.
 
     `domain` is that of a worker's shard, which both know. Raises PeerFailure, and ConfigError or DataError if the
@@ -203,7 +203,7 @@ def pairwise(
     if prepared:
         prepared.agree(channel)
     transfers = _set_up(rank, channel, ot, session)
-    return PairwiseRandomness(rank, channel, transfers, os.urandom(SEED_BYTES), session, peer, prepared)
+    return FromPeer(rank, channel, transfers, os.urandom(SEED_BYTES), session, peer, prepared)
 
 
 def prepare(

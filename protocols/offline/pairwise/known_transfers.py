@@ -12,7 +12,7 @@ import numpy as np
 
 from mpc.rounds import Steps
 from mpc.words import U64
-from protocols.offline.pairwise.client import PairwiseRandomness
+from protocols.offline.pairwise.client import FromPeer
 from protocols.offline.streams import Streams
 from protocols.ot.transfers import Transfers, key_of
 from protocols.transport.channel import Channel
@@ -65,6 +65,6 @@ def local_pair(
     session: bytes = bytes(32),
     seed: bytes | None = None,
     peer: Channel | None = None,
-) -> PairwiseRandomness:
+) -> FromPeer:
     """Return one party's supply, over a channel of its own."""
-    return PairwiseRandomness(rank, channel, known_transfers(rank, session), seed or os.urandom(16), session, peer)
+    return FromPeer(rank, channel, known_transfers(rank, session), seed or os.urandom(16), session, peer)

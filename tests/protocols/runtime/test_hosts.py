@@ -14,7 +14,7 @@ import pytest
 from mpc.arithmetic.beaver import Triples
 from mpc.errors import ConfigError, DataError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync
 from mpc.rings import Z64
-from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.client import FromDealer
 from protocols.runtime import hosts
 from protocols.runtime.hosts import _at_first_hand, parse_address, run_pair
 from protocols.transport.frames import _ended
@@ -285,7 +285,7 @@ def test_silence_while_a_message_is_due_is_a_time_out(dealer):
 
 
 def test_a_dealer_that_pairs_wrongly_is_found_out(dealer, monkeypatch):
-    class Elsewhere(DealtRandomness):
+    class Elsewhere(FromDealer):
         @property
         def session(self):
             return os.urandom(32)
@@ -294,7 +294,7 @@ def test_a_dealer_that_pairs_wrongly_is_found_out(dealer, monkeypatch):
         def session(self, value):
             pass
 
-    monkeypatch.setattr(hosts, "DealtRandomness", Elsewhere)
+    monkeypatch.setattr(hosts, "FromDealer", Elsewhere)
     failures = both(dealer.network())
     assert any(type(f) is PeerFailure and "the dealer paired this party" in str(f) for f in failures)
 

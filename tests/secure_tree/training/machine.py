@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mpc.party import Party
-from protocols.offline.dealer.local_dealer import LocalRandomness
+from protocols.offline.dealer.local_dealer import LocalDealer
 from protocols.transport.certificates import Credentials
 from protocols.transport.tcp import connect, listen
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
@@ -80,7 +80,7 @@ def main() -> None:
     else:
         channel = connect(("127.0.0.1", int(port)), credentials, peer, **waits)
     with channel:
-        told = [play(Party(int(rank), channel, LocalRandomness(int(rank), SEEDS)), case) for case in cases]
+        told = [play(Party(int(rank), channel, LocalDealer(int(rank), SEEDS)), case) for case in cases]
     print(json.dumps(told))
 
 

@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from mpc.errors import ConfigError, DataError, PeerFailure
 from protocols.offline.dealer import client as dealt
-from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.client import FromDealer
 from protocols.offline.streams import Streams
 from protocols.runtime import run_local
 from protocols.runtime.processes import RoleKilled
@@ -139,7 +139,7 @@ def in_processes(folder, resume=False, kill=None, tables=TABLES, labels=LABELS, 
 @pytest.fixture
 def requests_taken(tmp_path, monkeypatch):
     """Record every request that either party takes in any session, as (seed and nonce of the session, index)."""
-    log, take = tmp_path / "taken", DealtRandomness.take
+    log, take = tmp_path / "taken", FromDealer.take
 
     class Seeded(Streams):
         def __init__(self, seed, nonce):
@@ -164,7 +164,7 @@ def requests_taken(tmp_path, monkeypatch):
             monkeypatch.setattr(self._window, "take", window_take)
 
     monkeypatch.setattr(dealt, "Streams", Seeded)
-    monkeypatch.setattr(DealtRandomness, "take", noted)
+    monkeypatch.setattr(FromDealer, "take", noted)
     return lambda: [tuple(line.split()) for line in log.read_text().splitlines()]
 
 

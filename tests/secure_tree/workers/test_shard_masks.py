@@ -121,7 +121,7 @@ def used_by_training(monkeypatch, offline, one_seed, partition="horizontal"):
         met[rank] += 1
         if offline == "pairwise":
             return pairwise.pairwise(rank, second, "softspoken", domain=domain)
-        return dealt.DealtRandomness(rank, to_dealers[used.at.pair][rank][0], domain=domain, draw=draw)
+        return dealt.FromDealer(rank, to_dealers[used.at.pair][rank][0], domain=domain, draw=draw)
 
     X, y = table(60, 4, 1)
     tables, labels = halves(X, y, 27) if partition == "horizontal" else ((X[:, :2], X[:, 2:]), (y, None))

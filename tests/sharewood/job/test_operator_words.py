@@ -121,7 +121,7 @@ def test_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch, caplog, terminal):
     party = SimpleNamespace(
         meter=SimpleNamespace(total=SimpleNamespace(rounds=7)),
         link=SimpleNamespace(wire_sent=1, wire_received=2),
-        randomness=SimpleNamespace(dealt=5, masks_operands=True),
+        randomness=SimpleNamespace(dealt=5, has_dealer=True),
         parts={},
         workers=None,
     )

@@ -19,7 +19,7 @@ def said(caplog, monkeypatch, classes=1, waiting=0.0, workers=None, **parameters
     party = SimpleNamespace(
         meter=SimpleNamespace(total=Traffic(rounds=7)),
         link=SimpleNamespace(wire_sent=1_000_000, wire_received=2_000_000),
-        randomness=SimpleNamespace(dealt=5_000_000, masks_operands=True),
+        randomness=SimpleNamespace(dealt=5_000_000, has_dealer=True),
         parts={"gains": Stage()},
         workers=workers,
     )

@@ -10,7 +10,7 @@ from mpc.errors import PeerFailure, ProtocolDesync
 from mpc.rings import Z64
 from mpc.sharing import ZeroShares
 from protocols.offline.dealer import server as dealer
-from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.client import FromDealer
 from protocols.offline.dealer.server import FEW_BYTES, serve
 from protocols.transport.memory import memory_pair
 from tests.protocols.offline.dealer.test_server import with_dealer
@@ -43,7 +43,7 @@ def session(nonce):
 
 
 def asked(channel):
-    randomness = DealtRandomness(1, channel)
+    randomness = FromDealer(1, channel)
     randomness.provide([([REQUEST], 2)])
     return [randomness.take(REQUEST) for _ in range(2)]
 

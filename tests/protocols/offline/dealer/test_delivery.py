@@ -11,10 +11,10 @@ from mpc.errors import PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync
 from mpc.meter import Stage
 from mpc.rings import Z64
 from mpc.sharing import ZeroShares
-from protocols.offline import window
+from protocols.offline import bounded_queue
 from protocols.offline.dealer import client as dealt
 from protocols.offline.dealer import delivery
-from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.client import FromDealer
 from protocols.offline.plan import decode_plan
 from protocols.offline.sizes import portions, request_bytes
 from protocols.transport.codec import decode
@@ -80,7 +80,7 @@ def test_no_more_is_requested_than_the_window_holds(monkeypatch):
     monkeypatch.setattr(delivery, "PORTION", SIZE)
     monkeypatch.setattr(dealt, "WINDOW", 4 * SIZE)
     with FakeDealer() as dealer:
-        randomness = DealtRandomness(1, dealer.channel)
+        randomness = FromDealer(1, dealer.channel)
         randomness.provide([([REQUEST], 300)])
         for taken in range(8):
             randomness.settle()
@@ -97,7 +97,7 @@ def test_no_more_is_requested_than_the_window_holds(monkeypatch):
 def test_no_more_is_under_way_than_fits_the_buffers_of_a_socket(monkeypatch):
     monkeypatch.setattr(delivery, "UNDER_WAY", 10)
     with FakeDealer(answered=0) as dealer:
-        randomness = DealtRandomness(1, dealer.channel)
+        randomness = FromDealer(1, dealer.channel)
         randomness.provide([([ZeroShares((1,), Z64)], 1000)])
         with pytest.raises(PeerVanished):
             randomness.take(ZeroShares((1,), Z64))
@@ -144,7 +144,7 @@ def test_plans_are_dealt_in_order_and_repeated(monkeypatch):
     monkeypatch.setattr(delivery, "PORTION", 3 * SIZE)
     kinds = [Triples((n,), Z64) for n in range(1, 6)]
     with FakeDealer() as dealer:
-        randomness = DealtRandomness(1, dealer.channel)
+        randomness = FromDealer(1, dealer.channel)
         randomness.provide([(kinds[:2], 2), (kinds[2:3], 3)])
         randomness.provide([(kinds[3:], 2)])
         order = [*kinds[:2] * 2, *kinds[2:3] * 3, *kinds[3:] * 2]
@@ -157,7 +157,7 @@ def test_plans_are_dealt_in_order_and_repeated(monkeypatch):
 def test_a_dealer_that_dies_in_the_middle_is_blamed_once_its_material_is_needed(monkeypatch):
     monkeypatch.setattr(delivery, "PORTION", SIZE)
     with FakeDealer(answered=5) as dealer:
-        randomness = DealtRandomness(1, dealer.channel)
+        randomness = FromDealer(1, dealer.channel)
         randomness.provide([([REQUEST], 9)])
         with pytest.raises(PeerVanished, match=r"dealer closed the connection in dealer\.batch"):
             randomness.settle()
@@ -177,7 +177,7 @@ def beside_a_silent_dealer(timeout, peer=None):
 
     dealer = threading.Thread(target=serve)
     dealer.start()
-    randomness = DealtRandomness(1, first, peer)
+    randomness = FromDealer(1, first, peer)
     dealer.join()
     return randomness
 
@@ -190,7 +190,7 @@ def test_a_dealer_that_is_silent_is_a_time_out():
 
 
 def test_a_party_that_waits_for_the_dealer_notices_that_its_peer_has_died(monkeypatch):
-    monkeypatch.setattr(window, "LOOK", 0.01)
+    monkeypatch.setattr(bounded_queue, "LOOK", 0.01)
 
     class Gone:
         peer, hung_up = "party_a", True
@@ -208,7 +208,7 @@ def test_a_party_that_waits_for_the_dealer_notices_that_its_peer_has_died(monkey
 @pytest.mark.parametrize("asked", [0, 3])
 def test_a_failed_program_leaves_the_channel_open_for_the_reason(asked):
     with FakeDealer(answered=None) as dealer:
-        with pytest.raises(ProtocolDesync), DealtRandomness(1, dealer.channel) as randomness:
+        with pytest.raises(ProtocolDesync), FromDealer(1, dealer.channel) as randomness:
             randomness.provide([([REQUEST], asked)])
             raise ProtocolDesync("planted")
         assert not randomness._thread.is_alive()
@@ -231,7 +231,7 @@ def test_what_is_left_of_a_plan_is_dealt_before_a_party_is_done(monkeypatch):
 
 def test_provision_counts_towards_the_stage_of_its_request():
     with FakeDealer() as dealer:
-        randomness = DealtRandomness(1, dealer.channel)
+        randomness = FromDealer(1, dealer.channel)
         offline, online = Stage(), Stage()
         randomness.billed = offline
         randomness.provide([([REQUEST], 3)])
@@ -254,5 +254,5 @@ def test_a_request_that_waits_for_its_turn_holds_no_batch():
     request.correlation = Later()
     first, _ = memory_pair()
     streams = dealt.Streams(bytes(16), bytes(48))
-    delivery.Delivery(1, first, streams, {}, window.Window(0))._expand(request, batch[:1000])
+    delivery.Delivery(1, first, streams, {}, bounded_queue.BoundedQueue(0))._expand(request, batch[:1000])
     assert request.corrections.base is None and request.corrections.size == 1000

@@ -27,7 +27,7 @@ from mpc.words import U64
 from protocols.offline.dealer import client as dealt
 from protocols.offline.dealer import delivery
 from protocols.offline.dealer import server as dealer
-from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.client import FromDealer
 from protocols.offline.dealer.server import PLAN_ROOM, serve
 from protocols.offline.plan import decode_plan, encode_plan
 from protocols.offline.streams import Streams
@@ -48,7 +48,7 @@ def with_dealer(job):
     def play(rank):
         channel = ends[rank][0]
         try:
-            randomness = DealtRandomness(rank, channel)
+            randomness = FromDealer(rank, channel)
             results[rank] = job(randomness, rank)
             randomness.close()
         except Exception as error:
@@ -305,7 +305,7 @@ def test_a_dealer_that_vanishes_is_named():
     first, _second = memory_pair(("party_a", "dealer"), timeout=5)
     _second.close()
     with pytest.raises(PeerFailure):
-        Party(0, first, DealtRandomness(0, first))
+        Party(0, first, FromDealer(0, first))
 
 
 def test_a_long_delivery_says_how_far_it_is(monkeypatch, caplog):

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from mpc.errors import ConfigError
-from protocols.offline.dealer.client import DealtRandomness
+from protocols.offline.dealer.client import FromDealer
 from protocols.offline.streams import shard_domain
 from protocols.runtime.hosts import Network
 from protocols.runtime.settings import Offline
@@ -77,13 +77,13 @@ def test_a_wrong_peer_is_refused_by_name(other, sentence):
 
 
 def test_the_shard_is_in_the_keys_of_a_dealers_masks(tmp_path, monkeypatch):
-    nonces, init = [], DealtRandomness.__init__
+    nonces, init = [], FromDealer.__init__
 
     def seen(self, *given):
         init(self, *given)
         nonces.append(self._streams.nonce)
 
-    monkeypatch.setattr(DealtRandomness, "__init__", seen)
+    monkeypatch.setattr(FromDealer, "__init__", seen)
     with dealing(tmp_path) as dealer:
         network = replace(NETWORK, offline=Offline("dealer"), dealer=dealer.address, shard=1)
         at_both(met(network, network), Worker.close)

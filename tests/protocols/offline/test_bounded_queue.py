@@ -6,8 +6,8 @@ import time
 import pytest
 
 from mpc.errors import PeerVanished
-from protocols.offline import window
-from protocols.offline.window import Window
+from protocols.offline import bounded_queue
+from protocols.offline.bounded_queue import BoundedQueue
 
 GONE = PeerVanished("dealer closed the connection")
 
@@ -17,7 +17,7 @@ def idle():
 
 
 def filled(bound, *sizes):
-    queue = Window(bound)
+    queue = BoundedQueue(bound)
     for number, size in enumerate(sizes):
         assert queue.reserve(size, wait=False)
         queue.put(number, size)
@@ -71,7 +71,7 @@ def test_take_waits_and_counts_the_seconds():
 
 
 def test_a_wait_calls_look(monkeypatch):
-    monkeypatch.setattr(window, "LOOK", 0.01)
+    monkeypatch.setattr(bounded_queue, "LOOK", 0.01)
 
     def look():
         raise GONE

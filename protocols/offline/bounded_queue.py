@@ -13,7 +13,7 @@ T = TypeVar("T")
 LOOK = 0.5
 
 
-class Window(Generic[T]):
+class BoundedQueue(Generic[T]):
     """First in, first out: at most `bound` bytes at a time, each counted from `reserve` to `take`.
 
     An item larger than the bound is admitted only when the window is empty.
