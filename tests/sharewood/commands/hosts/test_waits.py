@@ -44,7 +44,8 @@ def test_the_dealers_file_says_how_long_it_waits(place, monkeypatch):
     seen = {}
     monkeypatch.setattr(dealer, "run_dealer", lambda *_, **options: seen.update(options))
     dealer.dealer(path, 3)
-    assert seen == {"sessions": 3, "patience": 7, "timeout": 8, "memory": 500_000_000}
+    waits = {"sessions": 3, "patience": 7, "timeout": 8, "memory": 500_000_000}
+    assert seen == waits | {"prepare": dealer.warm_up}
 
 
 @pytest.mark.parametrize(
