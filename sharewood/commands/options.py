@@ -70,8 +70,8 @@ def fields_as_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each of the named fields (default: all) of a configuration; a decorator.
 
-    The options stand in the place of the command's keyword `config`, which gets the validated configuration. That alone
-    validates values.
+    The options stand in the place of the command's keyword `config`, which gets the configuration. Values are validated
+    by the configuration, not by the option.
     """
     fields = {name: schema.model_fields[name] for name in names or schema.model_fields}
 

@@ -293,9 +293,7 @@ def test_aligned_folders_by_columns_make_the_model_of_one_process(tmp_path):
     rows = report_of(place, "party_a", "train")["division"]["rows"]
     assert rows[0] == rows[1] == [len(part) for part in parts]
     single = pd.read_csv(place / "single_a").set_index("id")["prediction"]
-    # Coins may choose another of two nearly equal splits, which moves a few rows; other rows at an id would move all.
-    assert (ours.index == single.index).all() and np.abs(ours - single).mean() < 0.02
-    assert np.corrcoef(ours, single)[0, 1] > 0.99
+    assert (ours.index == single.index).all() and np.abs(ours - single).max() < 1e-3
     truth = people.set_index("id")["label"].loc[ours.index]
     assert roc_auc_score(truth, ours) > 0.8
     assert not (place / "predictions_b").exists()
