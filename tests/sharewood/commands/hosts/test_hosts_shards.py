@@ -267,14 +267,15 @@ def test_workers_read_what_one_process_reads(ray, tmp_path, suffix):
 @pytest.mark.long
 def test_aligned_folders_by_columns_make_the_model_of_one_process(tmp_path):
     place = tmp_path
-    people, rng = population(500, 5), np.random.default_rng(6)
+    # In three trees of these rows no two splits have nearly the same gain (the twin: 7% apart), so coins decide none.
+    people, rng = population(500, 45), np.random.default_rng(6)
     for name, some in (("a", ["w", "x", "label"]), ("b", ["y", "z", "colour"])):
         frame = people[["id", *some]].iloc[rng.permutation(500)[: 480 if name == "a" else 450]]
         write_folder(place / f"all_{name}", frame, "csv", [100])
         (place / f"schema_{name}.toml").write_text(schema(frame.columns))
     files = {"align_data": "all_*", "aligned": "joined_*", "train_data": "joined_*", "predict_data": "joined_*"}
     files |= {"model": "model_*.npz", "predictions": "predictions_*"}
-    write_job(place, sections(place, **files), train={**TRAIN, "partition": "vertical"})
+    write_job(place, sections(place, **files), train={**TRAIN, "n_estimators": 3, "partition": "vertical"})
     with dealing(8, cwd=place):
         both("align", *SHARDS, cwd=place)
         both("train", *SHARDS, "--json", "{}.train.json", cwd=place)
