@@ -14,8 +14,8 @@ Security       semi-honest, perfect: every message is a one-time pad
 How            windows of six bits overlap by three. The leading one, the highest whose value is 6 or more, determines
                the octave of x up to three; ten bits of x, from four places below that window, are read and looked up.
                All windows above the leading one are near zero, from above for x >= 0, from below for x < 0: one chain
-               of "near zero" per sign, and a window leads on one side only (notebooks/tables). At its place g the ten
-               bits are those of (e >> g) - (r >> g): e is public, and the windows of r are dealt as integers
+               of "near zero" per sign, and a window leads on one side only (notebooks/tables.ipynb). At its place g
+               the ten bits are those of (e >> g) - (r >> g): e is public, and the windows of r are dealt as integers
 Source         mpc/lookup/windows.py; logarithms for comparing products: common practice in floating point
 """
 

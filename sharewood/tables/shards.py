@@ -130,8 +130,13 @@ def table_files(source: Path) -> list[Path]:
 
 
 def each(function: Callable[[T], Any], items: Sequence[T]) -> list[Any]:
-    """Apply a function to all items by Ray Data, in order. Raises the first DataError or ConfigError of them."""
+    """Apply a function to all items by Ray Data, in order. Raises the first DataError or ConfigError of them,
+    and ConfigError outside a block of `ray_cluster`: Ray Data would start a Ray without a token.
+    """
     import ray.data
+
+    if not ray.is_initialized():
+        raise ConfigError("Ray must be running to read shards: do so within `with ray_cluster():`")
 
     def row(given: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -41,7 +41,10 @@ def margins_of_both(kind, names, trees, depth, times=1):
     ("names", "trees", "depth", "allowed", "times"),
     [
         (("breast_homo_guest", "breast_homo_host", "breast_homo_test"), 20, 3, 0.01, 6),
-        (("default_credit_homo_guest", "default_credit_homo_host_1", "default_credit_homo_test"), 20, 4, 0.003, 3),
+        pytest.param(
+            *(("default_credit_homo_guest", "default_credit_homo_host_1", "default_credit_homo_test"), 20, 4, 0.003, 3),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_classification(names, trees, depth, allowed, times):

@@ -129,6 +129,9 @@ def test_tables_of_other_libraries_are_refused_in_a_sentence():
     for read in (read_features, dictionary):
         with pytest.raises(DataError, match=r"an array or a pandas DataFrame, got pyarrow's Table: pass its to_pandas"):
             read(frame)
+    xgboost = pytest.importorskip("xgboost")
+    with pytest.raises(DataError, match=r"an array or a pandas DataFrame, got xgboost's DMatrix"):
+        read_features(xgboost.DMatrix(np.ones((2, 2))))
     polars = type("DataFrame", (), {"__module__": "polars.dataframe.frame", "columns": ["a"], "dtypes": [int]})()
     with pytest.raises(DataError, match=r"got polars's DataFrame: pass its to_pandas"):
         dictionary(polars)

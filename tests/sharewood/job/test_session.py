@@ -1,5 +1,6 @@
 """A party between hosts in Python, as processes on loopback, and errors before the parties connect."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import pytest
 
 from mpc.errors import ConfigError
 from sharewood import connect
+from sharewood.job import files, session
+from sharewood.job.config import HostsConfig
 from tests.sharewood.commands.hosting import dealing, sharewood, write_job
 
 JOB = """
@@ -59,6 +62,33 @@ def test_a_block_that_raises_ends_at_both(tmp_path):
         (_, _, first), (status, _, second) = parties(tmp_path, "raise")
     assert status == 1 and "RuntimeError: of the user's own" in second
     assert "party_b" in first
+
+
+def test_what_the_configuration_says_of_ray_reaches_it(tmp_path, monkeypatch):
+    write_job(tmp_path, NOTHING)
+    path = tmp_path / "party_a.toml"
+    text = path.read_text().replace(
+        "[parties.party_a]\n",
+        '[parties.party_a]\nray = "192.0.2.1:6379"\nray_without_token = true\nworker_ports = [7000, 7010]\n',
+    )
+    path.write_text(text)
+    config = HostsConfig.read(path).on_cluster("party_a", 2, None)
+    given = {}
+
+    def record(name):
+        def into(*values):
+            given[name] = values
+            return contextlib.nullcontext()
+
+        return into
+
+    monkeypatch.setattr(files, "ray_cluster", record("cluster"))
+    monkeypatch.setattr(session, "with_workers", record("workers"))
+    monkeypatch.setattr(session, "run_party", lambda network, rank, credentials, job: job(None))
+    with files.own_ray(config, "party_a"):
+        session.on_workers(config, "party_a", lambda party: None, doing="a test")
+    assert given["cluster"] == ("192.0.2.1:6379", 2, True)
+    assert given["workers"][1] == 2 and given["workers"][-1] == (7000, 7010)
 
 
 def test_which_party_this_host_is(tmp_path):

@@ -1,5 +1,8 @@
 """Cross-validation and grid search from the command line, at both parties."""
 
+import os
+import stat
+
 import pytest
 
 from mpc.errors import ConfigError
@@ -21,6 +24,9 @@ def job(tmp_path):
 
 @pytest.fixture
 def run(monkeypatch, job):
+    """Under umask 000."""
+    before = os.umask(0)
+
     def at_both(searching):
         outs = {name: job / f"{name}.table.csv" for name in ROLES[:2]}
 
@@ -29,7 +35,11 @@ def run(monkeypatch, job):
 
         return in_threads(monkeypatch, job, command), outs
 
-    return at_both
+    yield at_both
+    os.umask(before)
+    written = [path for path in job.iterdir() if path.name.startswith(("party_a.table", "party_b.table"))]
+    written += [job / f"{name}.json" for name in ROLES[:2]]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written if path.exists()} <= {0o600}
 
 
 def test_cross_validation(run):

@@ -11,9 +11,10 @@ import uvicorn
 from fastapi.testclient import TestClient
 from uvicorn.server import ServerState
 
+from mpc.errors import ConfigError
 from protocols.transport.certificates import make_credentials
 from sharewood.job.config import HostsConfig
-from sharewood.job.sections import SHARED, Client
+from sharewood.job.sections import SHARED, Client, Serve
 from sharewood.serving import connections, http
 from sharewood.serving.clients import Clients, OverQuota
 from sharewood.serving.service import Service
@@ -220,6 +221,57 @@ def contexts(folder):
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(folder / "localhost.crt", folder / "localhost.key")
     return server, ssl.create_default_context(cadata=credentials.authority.decode())
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path):
+    contexts(tmp_path)
+    (tmp_path / "localhost.key").chmod(0o644)
+    settings = Serve(certificate=tmp_path / "localhost.crt", key=tmp_path / "localhost.key")
+    with pytest.raises(ConfigError, match="private key"):
+        http._tls(settings)
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_clients_that_do_not_read_keep_nobody_waiting(tmp_path, caplog, encrypted):
+    server, client = contexts(tmp_path) if encrypted else (None, None)
+
+    async def long_answer(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(100):
+            await send({"type": "http.response.body", "body": bytes(100_000), "more_body": scope["path"] == "/long"})
+            if scope["path"] != "/long":
+                return
+
+    async def crowd():
+        async with listening(long_answer, server) as address:
+            named = {"ssl": client, "server_hostname": "localhost"} if encrypted else {}
+            deaf = [await asyncio.open_connection(*address, limit=1, **named) for _ in range(5)]
+            for _, writer in deaf:
+                writer.write(b"GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await asyncio.sleep(0.2)
+            for _ in range(10):
+                assert (await ask_for(address, tls=client)).startswith(b"HTTP/1.1 200")
+            for _, writer in deaf:
+                writer.transport.abort()
+            await asyncio.sleep(0.2)
+
+    with caplog.at_level("INFO"):
+        asyncio.run(asyncio.wait_for(crowd(), 20))
+    assert "Exception in ASGI" not in caplog.text and "handler is closed" not in caplog.text
+
+
+def test_a_head_without_end_is_cut_off():
+    async def endless():
+        async with listening(slow_to_answer) as address:
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 200_000)
+            try:
+                answer = await asyncio.wait_for(reader.read(), 5)
+            except ConnectionResetError:
+                answer = b""
+            assert answer[:12] in (b"", b"HTTP/1.1 400", b"HTTP/1.1 431")
+
+    asyncio.run(endless())
 
 
 def test_a_connection_that_is_silent_before_tls_counts_and_ends(monkeypatch, tmp_path):

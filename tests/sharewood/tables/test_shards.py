@@ -117,6 +117,12 @@ def test_a_bad_value_is_named_by_file_column_and_line(
     assert said.startswith(f"{folder}/part-01{suffix}: column {column!r}, {at}: ") and sentence in said
 
 
+def test_shards_are_read_only_while_a_ray_with_a_token_runs(tmp_path, monkeypatch, columns):
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    with pytest.raises(ConfigError, match=r"Ray must be running to read shards: do so within `with ray_cluster\(\):`"):
+        folders.each(str, [1])
+
+
 def test_folders_that_are_no_table_are_one_sentence(ray, tmp_path, columns):
     folder = tmp_path / "table"
     with pytest.raises(DataError, match="there is no such file or folder"):

@@ -54,8 +54,13 @@ def test_a_pause_or_a_small_portion_does_not_slow_down_the_next(dealing):
     assert dealing((0, 10), (2, 10), (4000, 10), more=[0]) == pytest.approx([None, None, 10 / 1.6])
     # What was sent before may not have left yet.
     assert dealing((0, 10), (1, 10), (2, 0), (3, 0), more=[0])[-2:] == pytest.approx([12.5, 12.5])
-    assert dealing((0, 0), (2, 0), (4, 0), more=[0])[-1] >= 0.1
+    assert dealing((0, 2), (2, 2), (4, 2), more=[0])[-1] == pytest.approx(2 / 1.6)
 
 
 def test_parties_that_wait_for_each_portion_get_it_at_full_speed(dealing):
     assert dealing(*((at, 10) for at in range(6))) == [None] * 6
+
+
+def test_small_portions_are_sent_at_full_speed(dealing):
+    """Also after a stream: a program that waits for each of its portions would otherwise wait longer and longer."""
+    assert dealing(*((at, 10) for at in range(3)), *((at, 1) for at in range(3, 7)), more=[0])[-2:] == [None, None]

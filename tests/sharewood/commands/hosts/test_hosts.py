@@ -9,6 +9,7 @@ import pytest
 import xgboost
 
 from mpc.errors import ConfigError, DataError, PeerTimeout
+from mpc.host.files import alone_in
 from protocols.transport.certificates import Credentials
 from sharewood.commands.hosts import train
 from sharewood.commands.hosts.reveal import reveal_half
@@ -181,6 +182,17 @@ def test_a_failure_names_checkpoints_that_this_training_can_resume_from(
     with pytest.raises(type(failure), match=str(failure)) as told:
         train.train_half(HostsConfig.read(path), "party_a", False, None)
     assert (f"kept in {place / 'checkpoints'}: continue with --resume" in str(told.value)) == hint
+
+
+def test_a_folder_of_checkpoints_is_used_by_one_training(place):
+    path = place / "party_a.toml"
+    path.write_text(path.read_text().replace("# checkpoints", "checkpoints"))
+    (place / "checkpoints").mkdir()
+    with (
+        alone_in(place / "checkpoints"),
+        pytest.raises(ConfigError, match="another process is training in this folder"),
+    ):
+        train.train_half(HostsConfig.read(path), "party_a", False, None)
 
 
 def test_keys_are_never_replaced(place):

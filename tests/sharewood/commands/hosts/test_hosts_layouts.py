@@ -66,6 +66,7 @@ def by_columns(tmp_path):
     return tmp_path
 
 
+@pytest.mark.long
 def test_columns_between_hosts(by_columns):
     with dealing(2, cwd=by_columns):
         both("train", "--json", "{}.json", cwd=by_columns)
