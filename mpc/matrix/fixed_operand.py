@@ -101,9 +101,24 @@ class FixedOperand:
     ring: Ring
     scale: int = 0
 
+    def supply(self, party: Endpoint, count: int) -> OperandSupply:
+        """Return the operand, which must be a single matrix, as a LinearMap. Masks are taken as they are used."""
+        return OperandSupply(self)
+
     def release(self, party: Endpoint) -> None:
         """End the use of the operand: the dealer forgets A."""
         party.randomness.take(MatrixRelease(self.number))
+
+
+@dataclass(frozen=True)
+class OperandSupply:
+    """A fixed operand of one matrix for vectors that come as rows."""
+
+    of: FixedOperand
+
+    def apply(self, party: Endpoint, x: S) -> Steps[S]:
+        """Multiply by `multiply_fixed`, in one round."""
+        return (yield from multiply_fixed.steps(party, x[None], self.of))[0]
 
 
 def _wire(x: AShare | BShare) -> int:

@@ -119,6 +119,30 @@ class MatrixRelease:
         view.drop(self.number)
 
 
+class Supply(Protocol):
+    """What a matrix needs for a number of vectors."""
+
+    def apply(self, party: Endpoint, x: S) -> Steps[S]:
+        """[x] of shape [v, n_in] -> [M x], [v, n_out]."""
+
+
+class Releasable(Protocol):
+    """A masked matrix with a number."""
+
+    @property
+    def number(self) -> int: ...
+
+    def release(self, party: Endpoint) -> None:
+        """End the use of the matrix."""
+
+
+class LinearMap(Releasable, Protocol):
+    """A masked matrix that multiplies shared vectors, whoever knows it: a SharedMatrix or a FixedOperand."""
+
+    def supply(self, party: Endpoint, count: int) -> Supply:
+        """Take what `count` vectors need."""
+
+
 @dataclass
 class SharedMatrix:
     """A matrix that `owner` knows and the other party holds masked; `matrix` is None at the other party."""
@@ -157,15 +181,6 @@ class SharedMatrix:
             party.randomness.take(MatrixRelease(self.number))
 
 
-class Releasable(Protocol):
-    """A masked matrix with a number, such as SharedMatrix and FixedOperand."""
-
-    @property
-    def number(self) -> int: ...
-
-    def release(self, party: Endpoint) -> None: ...
-
-
 @contextmanager
 def released(party: Endpoint, matrices: Sequence[Releasable]) -> Iterator[None]:
     """Release the matrices after the block. After an error the program is out of step with the dealer, so the party
@@ -197,6 +212,10 @@ class VectorSupply:
                 f"matrix {self.of.number}: the supply has masks for {len(self.half)} vectors, got {self.used}"
             )
         return None if self.r is None else self.r[start : self.used], self.half[start : self.used]
+
+    def apply(self, party: Endpoint, x: S) -> Steps[S]:
+        """Multiply by `apply_matrix`, in one round."""
+        return apply_matrix.steps(party, self, x)
 
 
 def _one_way(owner: int, bits: int) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from secure_tree.public.layout import Layout
 class TreeShares:
     """One tree.
 
-    winner: one-hot <[nodes, C + 1]>. sets: the bins of each party that go left, <[nodes, d_p, bins_p]>. leaves: weights
+    winner: one-hot <[nodes, C + 1]>. sets: the bins of each block that go left, <[nodes, d_p, bins_p]>. leaves: weights
     [2^depth]. gains: [nodes], that of every winner, whether or not it lasts. covers: sums of hessians, [2 nodes + 1],
     leaves last.
     """
@@ -50,7 +50,7 @@ class Routes:
         for p, x in zip(layout.cutters, edges, strict=True):
             bits[:, layout.features_of(p)] ^= x.parity(axis=2).bits
         features = BShare(bits, winners.rank).reshape(*winners.shape[:2], -1)
-        return cls([stack([t.sets[p] for t in trees]) for p in (0, 1)], features, winners[..., -1])
+        return cls([stack([t.sets[p] for t in trees]) for p in layout.blocks], features, winners[..., -1])
 
 
 @dataclass(frozen=True)

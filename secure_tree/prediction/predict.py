@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add, xor
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from mpc.arithmetic.bits import select, to_ring
 from mpc.comparison.comparison import below
 from mpc.lookup.equality import equals_zero
 from mpc.matrix.known_matrix import BinRows, DenseWords
-from mpc.matrix.linear_map import SharedMatrix, apply_matrix, released, share_masked_matrix
+from mpc.matrix.linear_map import LinearMap, released, share_masked_matrix
 from mpc.party import Party
 from mpc.rings import GF2, Z8, Z64
 from mpc.rounds import Steps, parallel
@@ -39,7 +41,7 @@ BATCH = 1 << 21
 class Router:
     """One group of rows, handed over masked; `route(party, ..)`: some trees -> <goes left>, [t, nodes, rows]."""
 
-    matrices: Sequence[SharedMatrix]
+    matrices: Sequence[LinearMap]
     route: Callable[[Party, Any], Steps[BShare]]
 
 
@@ -77,8 +79,8 @@ def margins(
 
 
 def row_groups(layout: Layout) -> list[tuple[int, ...]]:
-    """Return the groups of parties that together have all features of some rows, without empty groups."""
-    groups: list[tuple[int, ...]] = [(0, 1)] if layout.vertical else [(0,), (1,)]
+    """Return the groups of blocks that together have all features of some rows, without empty groups."""
+    groups = [tuple(layout.blocks)] if layout.vertical else [(p,) for p in layout.blocks]
     return [owners for owners in groups if layout.rows[owners[0]]]
 
 
@@ -102,8 +104,7 @@ def bin_router(
             lowest = trees.features[:, :, layout.features_of(p), None]
             vectors.append(concatenate([lowest, trees.sets[p]], axis=-1).reshape(t * m, -1))
         left = yield from _apply_all(party, matrices, vectors)
-        of_both = left[0] ^ left[1] if len(left) > 1 else left[0]
-        return of_both.reshape(t, m, -1) ^ null_left.reshape(t, m, 1)
+        return reduce(xor, left).reshape(t, m, -1) ^ null_left.reshape(t, m, 1)
 
     return Router(matrices, route)
 
@@ -125,7 +126,7 @@ def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], feat
         t, m = thresholds.shape
         vectors = [chosen[..., columns_of(layout, p)].reshape(t * m, -1) for p in owners]
         parts = yield from _apply_all(party, matrices, vectors)
-        difference = (parts[0] + parts[1] if len(parts) > 1 else parts[0]) - thresholds.reshape(t * m, 1)
+        difference = reduce(add, parts) - thresholds.reshape(t * m, 1)
         return (yield from below.steps(party, difference, [0], THRESHOLD_BITS)).reshape(t, m, -1)
 
     return Router(matrices, route)
@@ -146,11 +147,9 @@ def columns_of(layout: Layout, p: int) -> np.ndarray:
     return np.concatenate([own, np.array(optional, int)])
 
 
-def _apply_all(party: Party, matrices: Sequence[SharedMatrix], vectors: Sequence[S]) -> Steps[tuple[S, ...]]:
+def _apply_all(party: Party, matrices: Sequence[LinearMap], vectors: Sequence[S]) -> Steps[tuple[S, ...]]:
     return (
-        yield from parallel(
-            *(apply_matrix.steps(party, m.supply(party, len(x)), x) for m, x in zip(matrices, vectors, strict=True))
-        )
+        yield from parallel(*(m.supply(party, len(x)).apply(party, x) for m, x in zip(matrices, vectors, strict=True)))
     )
 
 

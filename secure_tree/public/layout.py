@@ -1,9 +1,9 @@
-"""The layout of the table: which rows and features each party holds, and how the candidates of a node are numbered.
+"""The layout of the table: its blocks of rows and features, and how the candidates of a node are numbered.
 
-A party holds a block of the bin matrix: some rows and all features (horizontal), or all rows and some features
-(vertical). The features of the whole table are those of party 0, followed for vertical data by those of party 1.
+A block of the bin matrix has some rows and all features (horizontal), or all rows and some features (vertical). Party p
+holds block p. The features of the whole table are those of block 0, followed for vertical data by those of the others.
 
-Candidates are numbered in this order: the edges of party 0, feature by feature; those of party 1, unless edges are
+Candidates are numbered in this order: the edges of block 0, feature by feature; those of the others, unless edges are
 joint; the same edges again for features that may be missing, as candidates that send missing values left instead of
 right; and the null split.
 """
@@ -30,29 +30,34 @@ class Sliceable(Protocol):
 
 
 A = TypeVar("A", bound=Sliceable)
-# Feature names of both parties.
+# Feature names of each block.
 Names = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The numbers of rows, features (`widths`) and edges per feature (`sizes`) of each party.
+    """The numbers of rows, features (`widths`) and edges per feature (`sizes`) of each block.
 
-    optional: each party's features that may be missing, numbered among its own. joint: whether both parties have the
-    same edges. finer: a party's bins per edge.
+    optional: each block's features that may be missing, numbered among its own. joint: whether all blocks have the same
+    edges. finer: bins per edge.
     """
 
     partition: Partition
-    rows: tuple[int, int]
-    widths: tuple[int, int]
-    sizes: tuple[int, int]
-    optional: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    rows: tuple[int, ...]
+    widths: tuple[int, ...]
+    sizes: tuple[int, ...]
+    optional: tuple[tuple[int, ...], ...] = ((), ())
     joint: bool = False
     finer: int = 1
 
     @property
     def vertical(self) -> bool:
         return self.partition == "vertical"
+
+    @property
+    def blocks(self) -> range:
+        """The numbers of the blocks."""
+        return range(len(self.rows))
 
     @property
     def row_count(self) -> int:
@@ -65,35 +70,35 @@ class Layout:
         return sum(self.widths) if self.vertical else self.widths[0]
 
     def rows_of(self, p: int) -> slice:
-        """Return party p's rows among those of the table."""
+        """Return the rows of block p among those of the table."""
         return slice(0, self.row_count) if self.vertical else place(p, self.rows)
 
     def features_of(self, p: int) -> slice:
-        """Return party p's features among those of the table."""
+        """Return the features of block p among those of the table."""
         return place(p, self.widths) if self.vertical else slice(0, self.feature_count)
 
     @property
     def cover(self) -> list[int]:
-        """The parties whose blocks have the first feature. Together they hold every row once."""
-        return [p for p in (0, 1) if self.features_of(p).start == 0 and self.widths[p]]
+        """The blocks that have the first feature. Together they hold every row once."""
+        return [p for p in self.blocks if self.features_of(p).start == 0 and self.widths[p]]
 
     @property
     def missing(self) -> tuple[int, ...]:
         """The features of the table that may be missing."""
-        return tuple(dict.fromkeys(self.features_of(p).start + f for p in (0, 1) for f in self.optional[p]))
+        return tuple(dict.fromkeys(self.features_of(p).start + f for p in self.blocks for f in self.optional[p]))
 
     def present(self, p: int) -> int:
-        """Return party p's number of bins per feature, without the bin of missing values."""
+        """Return the number of bins per feature of block p, without the bin of missing values."""
         return self.sizes[p] * self.finer
 
     def bins(self, p: int) -> int:
-        """Return party p's number of bins per feature, including the bin of missing values."""
+        """Return the number of bins per feature of block p, including the bin of missing values."""
         return self.present(p) + bool(self.optional[p])
 
     @property
     def cutters(self) -> tuple[int, ...]:
-        """The parties whose edges are candidates. Joint edges count as edges of party 0."""
-        return (0,) if self.joint else (0, 1)
+        """The blocks whose edges are candidates. Joint edges count as edges of block 0."""
+        return (0,) if self.joint else tuple(self.blocks)
 
     @property
     def _segments(self) -> list[tuple[int, int]]:
@@ -135,23 +140,21 @@ class Layout:
         )
 
 
-def lay_out(config: TrainConfig, names: Names, rows: tuple[int, int]) -> Layout:
-    """Return the layout of two tables with these features and numbers of rows."""
+def lay_out(config: TrainConfig, names: Names, rows: tuple[int, ...]) -> Layout:
+    """Return the layout of blocks with these features and numbers of rows."""
     # The first joint edge is no value: it is below all of them.
-    most = (sum(rows) + 1, sum(rows) + 1) if config.joint else rows
-    sizes = [n if config.max_bin == "exact" else min(n, config.max_bin) for n in most]
-    optional = [tuple(f for f, name in enumerate(own) if config.may_miss(name)) for own in names]
+    most = (sum(rows) + 1,) * len(rows) if config.joint else rows
     return Layout(
         config.partition,
         rows,
-        (len(names[0]), len(names[1])),
-        (sizes[0], sizes[1]),
-        (optional[0], optional[1]),
+        tuple(len(own) for own in names),
+        tuple(n if config.max_bin == "exact" else min(n, config.max_bin) for n in most),
+        tuple(tuple(f for f, name in enumerate(own) if config.may_miss(name)) for own in names),
         config.joint,
         config.finer,
     )
 
 
-def place(p: int, counts: tuple[int, int]) -> slice:
-    """Return the range of party p's items if those of party 0 come first."""
-    return slice(0, counts[0]) if p == 0 else slice(counts[0], sum(counts))
+def place(p: int, counts: tuple[int, ...]) -> slice:
+    """Return the range of the items of block p if those of the blocks before it come first."""
+    return slice(sum(counts[:p]), sum(counts[: p + 1]))

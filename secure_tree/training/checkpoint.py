@@ -133,7 +133,7 @@ class Checkpoints:
         """
         self._write("margin", number, attempt, _pack({"margin": margin}))
         parts: Parts = {name: stack([getattr(t, name) for t in trees]) for name in _WHOLE}
-        parts["sets"] = [stack([t.sets[p] for t in trees]) for p in (0, 1)]
+        parts["sets"] = [stack(list(of_block)) for of_block in zip(*(t.sets for t in trees), strict=True)]
         self._write("round", number, attempt, _pack(parts))
         # Margin r is removed at an age of _MARGINS_KEPT times the largest power of two that divides r.
         remove(self._file("margin", number - _MARGINS_KEPT * (number & -number)))

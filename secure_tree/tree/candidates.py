@@ -10,6 +10,8 @@ to its owner's bins.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -63,13 +65,13 @@ def _difference(rank: int, bins: Bins, p: int, layout: Layout) -> AShare:
 
 
 def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) -> Steps[AShare]:
-    """[hist_p] of shape [v, s, d_p, bins_p] for both blocks -> [left sums], [v, s, C]. At most one round."""
+    """[hist_p] of shape [v, s, d_p, bins_p] for every block -> [left sums], [v, s, C]. At most one round."""
     layout = candidates.layout
     v, s = histograms[0].shape[:2]
     values = [h[..., : layout.present(p)] for p, h in enumerate(histograms)]
     sums = [(h.cumsum(axis=3) - h)[..., :: layout.finer] for h in values]
     if layout.joint:
-        sums = [sums[0] + sums[1]]
+        sums = [reduce(add, sums)]
     if candidates.sums:
         flat = [h.map(lambda w: w.transpose(2, 0, 1, 3).reshape(w.shape[2], v * s, -1)) for h in values]
         foreign = yield from parallel(
@@ -79,16 +81,16 @@ def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) ->
         sums = [sums[0] + moved[1], sums[1] + moved[0]]
     missing = [h[:, :, list(layout.optional[p]), -1:] for p, h in enumerate(histograms)]
     if not layout.vertical:
-        missing = [missing[0] + missing[1]] * 2
+        missing = [reduce(add, missing)] * len(missing)
     copies = [sums[p][:, :, list(layout.optional[p])] + missing[p] for p in layout.cutters]
     return concatenate([x.reshape(v, s, -1) for x in sums + copies], axis=2)
 
 
 def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps[list[BShare]]:
-    """<one-hot winner>, [v, C + 1] -> each party's bins that go left, <[v, d_p, bins_p]>. At most one round."""
+    """<one-hot winner>, [v, C + 1] -> the bins of each block that go left, <[v, d_p, bins_p]>. At most one round."""
     layout = candidates.layout
     edges, missing = winning_edges(layout, winner)
-    sets = [_after(edges[0 if layout.joint else p], layout.finer) for p in (0, 1)]
+    sets = [_after(edges[0 if layout.joint else p], layout.finer) for p in layout.blocks]
     if candidates.sets:
         foreign = yield from parallel(
             *(
@@ -99,7 +101,7 @@ def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps[lis
         sets = [sets[p] ^ foreign[p].map(lambda b: b.transpose(1, 0, 2)) for p in (0, 1)]
     return [
         concatenate([sets[p], missing[:, layout.features_of(p), None]], axis=2) if layout.optional[p] else sets[p]
-        for p in (0, 1)
+        for p in layout.blocks
     ]
 
 

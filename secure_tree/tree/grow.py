@@ -72,9 +72,9 @@ def grow(
     leaf_sums = _children(chosen, totals[-1])
     checks.children_add_up(party, leaf_sums, totals[-1])
     party.part("leaf weights")
-    of_party = [concatenate([level_sets[p] for level_sets in sets]) for p in (0, 1)]
+    of_block = [concatenate([level_sets[p] for level_sets in sets]) for p in candidates.layout.blocks]
     sums = concatenate([*totals, leaf_sums])
-    tree, steps = yield from prune(party, context, concatenate(winners), of_party, sums)
+    tree, steps = yield from prune(party, context, concatenate(winners), of_block, sums)
     yield from rows.add_leaves(party, steps)
     return tree
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.matrix.known_matrix import BinColumns, BinRows
-from mpc.matrix.linear_map import SharedMatrix, VectorSupply, apply_matrix, share_masked_matrix
+from mpc.matrix.linear_map import LinearMap, Supply, share_masked_matrix
 from mpc.party import Party
 from mpc.rings import GF2, Z32
 from mpc.rounds import Steps, parallel
@@ -18,13 +18,13 @@ from secure_tree.public.layout import Layout
 
 @dataclass(frozen=True)
 class Block:
-    """One party's part of the bin matrix: its rows, features and bins per feature, and the matrix and its transpose."""
+    """A part of the bin matrix: its rows, features and bins per feature, and the matrix and its transpose."""
 
     rows: slice
     features: int
     size: int
-    columns: SharedMatrix
-    lines: SharedMatrix
+    columns: LinearMap
+    lines: LinearMap
 
 
 @dataclass
@@ -32,8 +32,8 @@ class BlockMasks:
     """The masks of one tree for one block."""
 
     block: Block
-    histograms: VectorSupply
-    routes: VectorSupply
+    histograms: Supply
+    routes: Supply
 
 
 def share_blocks(party: Party, bins: Bins, layout: Layout) -> Steps[list[Block]]:
@@ -60,14 +60,14 @@ def histograms(party: Party, masks: list[BlockMasks], values: AShare) -> Steps[l
     """[values], uint32 [v, s, n] -> for each block [sums], uint32 [v, s, d_p, bins_p]. One round."""
     v, s, _ = values.shape
     flat = values.reshape(v * s, -1)
-    sums = yield from parallel(*(apply_matrix.steps(party, m.histograms, flat[:, m.block.rows]) for m in masks))
+    sums = yield from parallel(*(m.histograms.apply(party, flat[:, m.block.rows]) for m in masks))
     return [x.reshape(v, s, m.block.features, m.block.size) for x, m in zip(sums, masks, strict=True)]
 
 
 def route(party: Party, masks: list[BlockMasks], sets: list[BShare], rows: int) -> Steps[BShare]:
     """<bins that go left> of each block, [v, d_p, bins_p] -> <goes left> of every row, [v, n]. One round."""
     parts = yield from parallel(
-        *(apply_matrix.steps(party, m.routes, x.reshape(len(x), -1)) for m, x in zip(masks, sets, strict=True))
+        *(m.routes.apply(party, x.reshape(len(x), -1)) for m, x in zip(masks, sets, strict=True))
     )
     left = np.zeros((len(sets[0]), rows), np.uint8)
     for m, part in zip(masks, parts, strict=True):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import xor
 
 import numpy as np
 
 from mpc.matrix.known_matrix import DenseBits
-from mpc.matrix.linear_map import SharedMatrix, apply_matrix, share_masked_matrix
+from mpc.matrix.linear_map import LinearMap, share_masked_matrix
 from mpc.party import Party
 from mpc.rings import GF2
 from mpc.rounds import Steps, parallel
@@ -23,7 +25,7 @@ BITS = ORDER_BITS + 1
 class EdgeKeys:
     """Bits of the keys of each cutter's edges, [BITS, d_p K_p]: a masked matrix of the owner, or `public`."""
 
-    matrices: Sequence[SharedMatrix]
+    matrices: Sequence[LinearMap]
     public: np.ndarray | None = None
 
     def of(self, party: Party, edges: Sequence[BShare]) -> Steps[BShare]:
@@ -33,10 +35,10 @@ class EdgeKeys:
             public = self.public
             # Sums of 8-bit words wrap around, which preserves the parity.
             return flat[0].map(lambda bits: bits @ public.T & 1)
-        first, second = yield from parallel(
-            *(apply_matrix.steps(party, m.supply(party, len(x)), x) for m, x in zip(self.matrices, flat, strict=True))
+        keys = yield from parallel(
+            *(m.supply(party, len(x)).apply(party, x) for m, x in zip(self.matrices, flat, strict=True))
         )
-        return first ^ second
+        return reduce(xor, keys)
 
 
 def share_edges(party: Party, bins: Bins, layout: Layout) -> Steps[EdgeKeys]:
