@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,13 +23,15 @@ from mpc.words import decode_signed, to_units
 class Party(Endpoint):
     """One of two parties, as a program sees it; only `reveal` opens shares.
 
-    A party that is not `live` has no peer, so opened values are meaningless: `reveal` then returns zeros.
+    A party that is not `live` has no peer, so opened values are meaningless: `reveal` then returns zeros. `contributed`
+    has a line to each owner of further rows, by name.
     """
 
     stages: dict[str, Stage] = field(default_factory=dict)
     parts: dict[str, Stage] = field(default_factory=dict)
     revealed: list[str] = field(default_factory=list)
     live: bool = True
+    contributed: Mapping[str, Any] = field(default_factory=dict)
     _part: tuple[str, Counters] | None = None
 
     @contextmanager

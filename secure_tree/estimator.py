@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,8 @@ from secure_tree.interface.fitted import Fitted
 from secure_tree.interface.parameters import documented, with_parameters
 from secure_tree.interface.verbose import Verbose, check_verbose
 from secure_tree.model.shared_model import SharedModel
+from secure_tree.owners.admission import admit
+from secure_tree.owners.contributing import Line, Owners
 from secure_tree.prediction.authenticated import input_model
 from secure_tree.prediction.revealing import check_macs, predict_shards, revealed_margins
 from secure_tree.public.config import Method, TrainConfig
@@ -94,6 +97,7 @@ class _SecureXGB(Fitted):
         checkpoints: Checkpoints | None = None,
         xgb_model: _SecureXGB | SharedModel | str | Path | None = None,
         verbose: bool | int = False,
+        contributed: Mapping[str, Line] | None = None,
     ) -> Self:
         """Train on the tables of both parties, who must call this at the same time.
 
@@ -127,6 +131,9 @@ class _SecureXGB(Fitted):
         verbose : bool or int, default False
             Print a line every `verbose` rounds of trees, with the metrics on held-out rows; True: after every
             evaluation, or every tenth of the rounds without held-out rows. It may differ between the parties.
+        contributed : mapping, optional
+            Owners of further rows who are no party, as `party.contributed` has them: {name: line}. Their rows become
+            known to nobody (secure_tree/owners/contributing.py). A party may then have no rows itself.
 
         Returns
         -------
@@ -158,6 +165,11 @@ class _SecureXGB(Fitted):
             config = more_rounds(party, before, config)
             known = _categories(before, party.rank, header)
         own = _own_rows(party, X, y, sample_weight, eval_set, config, known)
+        if contributed:
+            if checkpoints or before or sample_weight is not None:
+                raise ConfigError("contributed rows cannot have checkpoints, xgb_model or sample_weight yet")
+            assert isinstance(own, Here), "refused with workers"
+            own.contributed = Owners(contributed).open(party, config, known, own.names)
         context = agree_on_training(party, config, own)
         if before:
             context = as_the_model(before, context)
@@ -168,6 +180,8 @@ class _SecureXGB(Fitted):
             context = TrainingContext(config, replace(context.facts, pairing=attempt.training))
         cut = partial(bins_of, before, own) if before else partial(cut_bins, party, context, own)
         bins = attempt.bins(own, cut) if attempt else cut()
+        if own.contributed:
+            admit(party, context, own.contributed, bins.edges)
         begun = begin(party, context, before, own) if before else None
         if begun:
             base = begun.ensemble.base
@@ -184,7 +198,13 @@ class _SecureXGB(Fitted):
             progress.end()
         self._importances = None
         # Halves of the same trees from two different runs do not fit each other.
-        self.model = SharedModel(party.rank, config, replace(context.facts, pairing=pairing), bins.cuts, ensemble)
+        self.model = SharedModel(
+            party.rank,
+            config,
+            replace(context.facts, pairing=pairing, layout=context.layout.of_parties),
+            bins.cuts,
+            ensemble,
+        )
         return self
 
     def predict_margin(

@@ -10,7 +10,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,6 +52,8 @@ _FORK = multiprocessing.get_context("fork")
 log = logging.getLogger("sharewood")
 
 Job = Callable[[Party], Any]
+# A table (X, y), or what the owner does with its lines to both parties.
+Owner = tuple[Any, Any] | Callable[[Sequence[Channel]], Any]
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,9 @@ def party_role(
     audit: bool = False,
     division: LocalWorkers | None = None,
     seed: int | None = None,
+    owners: Collection[str] = (),
 ) -> Role:
-    """Return the role of party `rank`, which runs `job(party)` with its peer and the dealer, if any."""
+    """Return the role of party `rank`, which runs `job(party)` with its peer, and the dealer and owners, if any."""
     draw = _drawing(seed, PARTIES[rank])
 
     def play(channels: dict[str, Channel]) -> Any:
@@ -89,7 +92,8 @@ def party_role(
             randomness = pairwise(rank, channels[name + SECOND], offline.ot, peer)
         else:
             randomness = FromDealer(rank, channels[DEALER], peer, draw=draw)
-        with session(Party(rank, peer, randomness, draw=draw)) as party:
+        others = {name: channels[name] for name in owners}
+        with session(Party(rank, peer, randomness, draw=draw, contributed=others)) as party:
             if audit:
                 begin(party)
             if division is None:
@@ -144,8 +148,11 @@ def run_session(
     round_trip: float = 0.0,
     rate: float | None = None,
     seed: int | None = None,
+    owners: Mapping[str, Owner] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Run `job` at both parties; return each process's result, pid, peak memory, CPU seconds, and `workers`, if any."""
+    """Run `job` at both parties, and `owners` beside them; return each process's result, pid, peak memory, CPU seconds,
+    and `workers`, if any.
+    """
     line = None if not round_trip and rate is None else LineShape(round_trip, _UNLIMITED if rate is None else rate)
     if shards and line:
         raise ConfigError("round_trip and rate shape the line of one process at each party: leave out shards")
@@ -157,10 +164,26 @@ def run_session(
         log.warning("seed=%d: whoever knows the seed knows all shares of this run; for tests and notebooks only", seed)
     check_together(offline, shards, audit)
     with _divided(shards, offline) as division:
-        roles = {PARTIES[rank]: party_role(rank, job, offline, audit, division, seed) for rank in (0, 1)}
+        names = tuple(owners or ())
+        roles = {PARTIES[rank]: party_role(rank, job, offline, audit, division, seed, names) for rank in (0, 1)}
+        roles |= {name: partial(_owner_role, _owner(owner)) for name, owner in (owners or {}).items()}
         if not offline.pairwise:
             roles[DEALER] = partial(dealer_role, seed=seed)
         return run_processes(roles, timeout=timeout, second=offline.pairwise, line=line)
+
+
+def _owner(owner: Owner) -> Callable[[Sequence[Channel]], Any]:
+    """Return what an owner does: contribute a table, if that is what it is."""
+    if callable(owner):
+        return owner
+    from secure_tree.owners.contributing import contribute
+
+    X, y = owner
+    return lambda lines: contribute(lines, X, y)
+
+
+def _owner_role(play: Callable[[Sequence[Channel]], Any], channels: dict[str, Channel]) -> Any:
+    return {"result": play([channels[name] for name in PARTIES]), **_process()}
 
 
 @contextmanager
@@ -219,6 +242,7 @@ def run_local(
     round_trip: float = 0.0,
     rate: float | None = None,
     seed: int | None = None,
+    owners: Mapping[str, Owner] | None = None,
     **removed: Never,
 ) -> tuple[Any, Any]:
     """Run `job(party)` in two forked party processes; return its result at each party.
@@ -237,6 +261,9 @@ def run_local(
     otherwise drawn at random, by the parties and the dealer, follows from the seed; with "pairwise", the oblivious
     transfers are simulated. This protects nothing, and there is no such option between hosts. For tests and notebooks.
 
+    With `owners`, {name: (X, y)}, further processes contribute rows that no party knows. Inside the job,
+    `party.contributed` has lines to them: `model.fit(party, X, y, contributed=party.contributed)` trains on them.
+
     Inside the job the operators of mpc/operators.py use its party: `x * y`, `x @ y`, `x < y`, `x == y`. Results are
     returned through Sharewood's codec: plain values, lists, tuples, dicts and arrays; numpy's numbers become Python's.
     """
@@ -250,6 +277,7 @@ def run_local(
         round_trip=round_trip,
         rate=rate,
         seed=seed,
+        owners=owners,
         **removed,
     )
     return outcome[PARTIES[0]]["result"], outcome[PARTIES[1]]["result"]

@@ -46,13 +46,15 @@ class TrainingFacts(Message):
     """The public facts of a party's tables.
 
     exponent: base-2 exponent of the power of two above the largest label in magnitude; None for classes, or if all
-    labels are 0. weights: the exponents for the largest weight and for the sum of all weights.
+    labels are 0. weights: the exponents for the largest weight and for the sum of all weights. owners: names, ids and
+    rows of the contributions that the party has.
     """
 
     names: Names
     indicators: list[Count]
-    rows: Annotated[int, Field(ge=1, lt=1 << 31)]
+    rows: Count
     validation_rows: Count
+    owners: list[tuple[Text, Hexadecimal, Count]]
     labelled: bool
     exponent: Power | None
     weights: tuple[Power, Power] | None
@@ -120,6 +122,7 @@ def agree_on_training(party: Party, config: TrainConfig, own: OwnRows) -> Traini
         labelled=large.labelled,
         exponent=label_exponent(config, large, Magnitudes.of(own.validation)),
         weights=weight_exponents(large),
+        owners=[(each.name, each.id, each.rows) for each in own.contributed.owners] if own.contributed else [],
         token=party.draw(16).hex(),
     )
     theirs = exchange(party, "training.facts", mine)
@@ -181,7 +184,12 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
     check_validation_rows(validation_rows)
     if config.early_stopping_rounds and not any(validation_rows):
         raise ConfigError("early_stopping_rounds needs held-out rows: set test_size, test_data or an eval_set")
-    layout = lay_out(config, names, (ordered[0].rows, ordered[1].rows))
+    _same_owners(mine, theirs)
+    if not mine.owners and not (mine.rows and theirs.rows):
+        raise DataError("X: a party needs at least one row to train")
+    more = (names[0],) if mine.owners else ()
+    rows = ordered[0].rows, ordered[1].rows, *([sum(n for _, _, n in mine.owners)] if mine.owners else [])
+    layout = lay_out(config, names + more, rows)
     check_bins(layout)
     every = names[0] + names[1] if layout.vertical else names[0]
     config.directions(every)
@@ -200,7 +208,22 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
         validation_rows=validation_rows,
         indicators=tuple(sorted(indicators)),
         counts=config.counts,
+        owners=tuple(mine.owners),
     )
+
+
+def _same_owners(mine: TrainingFacts, theirs: TrainingFacts) -> None:
+    """Raise DataError, which names an owner, unless both parties have the same contributions."""
+    here, there = ({name: (id, rows) for name, id, rows in facts.owners} for facts in (mine, theirs))
+    for name in sorted(here.keys() | there.keys()):
+        if name not in here or name not in there:
+            raise DataError(f"{name}: only one party has its contribution")
+        if here[name][1] != there[name][1]:
+            raise DataError(
+                f"{name}: it told this party {here[name][1]} rows and the other party {there[name][1]}: it is not used"
+            )
+        if here[name] != there[name]:
+            raise DataError(f"{name}: the parties have halves of two different contributions")
 
 
 def _weights(facts: Sequence[TrainingFacts]) -> tuple[float | None, tuple[float, float] | None]:

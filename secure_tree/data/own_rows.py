@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from secure_tree.data.bins import Bins, Counted, counted, make_bins
+from secure_tree.data.contributed import Contributed
 from secure_tree.data.table import Table
 from secure_tree.public.layout import Layout
 
@@ -41,6 +42,10 @@ class OwnRows(Protocol):
     @property
     def indicators(self) -> tuple[int, ...]:
         """The features that are indicators of a category."""
+
+    @property
+    def contributed(self) -> Contributed | None:
+        """The rows of owners who are no party, if any."""
 
     @property
     def count(self) -> int:
@@ -75,6 +80,7 @@ class Here:
 
     table: Table
     validation: Table
+    contributed: Contributed | None = None
 
     def __post_init__(self) -> None:
         self._part = Part(self.table)

@@ -14,6 +14,15 @@ from secure_tree.public.numerics import Numerics, Size, plan_numerics
 
 
 @dataclass(frozen=True)
+class OwnerFacts:
+    """What both parties know about an owner who is no party: its name, the id of its contribution, its rows."""
+
+    name: str
+    id: str
+    rows: int
+
+
+@dataclass(frozen=True)
 class PublicFacts:
     """What both parties know about a training besides its parameters.
 
@@ -21,7 +30,8 @@ class PublicFacts:
     and hessians, because margins are logarithms. weight_scale: power of two by which weights are divided, or None if no
     row has a weight. masses: for each party an upper bound of the sum of its divided weights. label_bound: no label is
     larger in magnitude. label_holder: the party with the labels, or None if both have labels. validation_rows: the
-    number of each party's held-out rows. indicators: the features that are indicators of a category.
+    number of each party's held-out rows. indicators: the features that are indicators of a category. owners: the names,
+    ids and rows of the contributions trained on.
     """
 
     pairing: str
@@ -35,6 +45,7 @@ class PublicFacts:
     validation_rows: tuple[int, int] = (0, 0)
     indicators: tuple[int, ...] = ()
     counts: bool = False
+    owners: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def margin_unit(self) -> float:

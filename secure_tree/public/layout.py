@@ -11,7 +11,7 @@ right; and the null split.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -58,6 +58,11 @@ class Layout:
     def blocks(self) -> range:
         """The numbers of the blocks."""
         return range(len(self.rows))
+
+    @property
+    def of_parties(self) -> Layout:
+        """The layout without the blocks that no party knows."""
+        return replace(self, **{name: getattr(self, name)[:2] for name in ("rows", "widths", "sizes", "optional")})
 
     @property
     def row_count(self) -> int:

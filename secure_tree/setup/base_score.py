@@ -66,7 +66,8 @@ def settle(party: Party, context: TrainingContext, own: OwnRows) -> tuple[Traini
     if (given := given_margin(config)) is not None:
         return context, public_ring(np.full(config.classes, given), party.rank, MARGIN_SCALE)
     sums = np.sum(own.each(_sums, context), axis=0)
-    return context, planned(party, "setup", lambda party: party.run(_estimate(party, context, sums)))
+    targets = own.contributed.targets if own.contributed else None
+    return context, planned(party, "setup", lambda party: party.run(_estimate(party, context, sums, targets)))
 
 
 def _own(party: Party, values: list[float] | np.ndarray, scale: int) -> AShare:
@@ -94,12 +95,19 @@ def _sums(part: Part, context: TrainingContext) -> np.ndarray:
     return np.append(weights.sum(), labels @ weights)
 
 
-def _estimate(party: Party, context: TrainingContext, own: np.ndarray) -> Steps[AShare]:
-    """A party's `_sums` -> [log-odds] of every class, or [logarithm] of the mean count."""
+def _estimate(
+    party: Party, context: TrainingContext, own: np.ndarray, contributed: AShare | None = None
+) -> Steps[AShare]:
+    """A party's `_sums`, and [targets] that were contributed, [classes, n] -> [log-odds] of every class, or [logarithm]
+    of the mean count.
+    """
     config, facts = context.config, context.facts
     scale, high = _mass_scale(facts)
     total, sums = own[0], own[1:]
     over, whole = _own(party, sums, scale), _own(party, np.full(len(sums), total), scale)
+    if contributed is not None:
+        over = over + contributed.sum(axis=1).times(1 << scale, scale)
+        whole = whole + (contributed.shape[1] << scale)
     under = whole - over if config.logistic else whole
     if config.scale_pos_weight != 1:
         # With gradients 1/2 - y and hessians 1/4, the step is 4 over / whole - 2.

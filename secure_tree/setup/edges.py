@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from mpc.comparison.pooled_quantiles import PooledColumn, masses_of, pooled_quantiles
+from mpc.errors import RangeError
 from mpc.party import Party
 from mpc.planning import planned
 from secure_tree.data.bins import ORDER_BITS, Bins, order_key, order_value
@@ -32,6 +33,8 @@ EDGES = "edges of the bins: quantiles of the rows of both parties"
 WEIGHT_SCALE = 20
 # With fewer rows per edge, a warning says how much becomes public.
 FEW_ROWS = 8
+# Halves of counts are words of these many bits.
+HALF_BITS = 32
 LEAST_FLOAT = np.full(1, -np.finfo(np.float32).max)
 
 # Names under which a part keeps its values, and those of its values that are not edges yet.
@@ -65,10 +68,15 @@ def find_joint(party: Party, context: TrainingContext, own: OwnRows) -> np.ndarr
             layout.row_count,
         )
     bits = _mass_bits(facts) + layout.sizes[0].bit_length() + 1
+    if own.contributed and bits > HALF_BITS:
+        raise RangeError(
+            f"contributed rows must be fewer than 2^{HALF_BITS - 1} over max_bin, got {layout.row_count} rows"
+        )
 
     def quantiles(known: Known, rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
         def up_to(keys: np.ndarray) -> np.ndarray:
-            return np.sum(own.each(_masses_up_to, facts, config.edge_bits, known, keys), axis=0)
+            masses: np.ndarray = np.sum(own.each(_masses_up_to, facts, config.edge_bits, known, keys), axis=0)
+            return masses + own.contributed.masses_up_to(known, keys) if own.contributed else masses
 
         def program(p: Party) -> np.ndarray:
             def of_own(keys: np.ndarray) -> np.ndarray:

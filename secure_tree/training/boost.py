@@ -77,8 +77,9 @@ def _rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, own:
     if isinstance(own, AtWorkers):
         return ShardedRows(party, context, base, bins, own)
     assert isinstance(own, Here), "rows are here or at workers"
-    blocks = yield from share_blocks(party, bins, context.layout)
-    return local_rows(party, context, blocks, own.table, base)
+    more = own.contributed
+    blocks = yield from share_blocks(party, bins, context.layout, more.bins if more else ())
+    return local_rows(party, context, blocks, own.table, base, more.targets if more else None)
 
 
 def boost_once(
@@ -106,7 +107,7 @@ def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[E
     The trees of the model that the training continues come first. A null split compares 0 with a threshold above every
     key if the node is a left child, otherwise with 0.
     """
-    layout, m = boosting.context.layout, boosting.context.config.nodes
+    layout, m = boosting.context.layout.of_parties, boosting.context.config.nodes
     winners = stack([t.winner for t in trees])
     count = len(trees) * m
     path = Routes.of(layout, trees)

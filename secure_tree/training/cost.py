@@ -98,7 +98,8 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     context = sizes.context(config)
     layout, names = context.layout, sizes.names[0]
     rows = layout.rows[0], context.facts.validation_rows[0]
-    own = Here(*(Table(np.zeros((n, len(names)), np.float32), names) for n in rows))
+    table, held_out = (Table(np.zeros((n, len(names)), np.float32), names) for n in rows)
+    own = Here(table, held_out)
     rehearsal = Rehearsal.at(0, has_dealer=dealer)
     party = rehearsal.party
     party.audit = Auditor() if sizes.audit else Audit()

@@ -19,7 +19,7 @@ from mpc.party import Party
 from mpc.rings import integers
 from mpc.rounding.widening import widen
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, S, public_bits, stack
+from mpc.shares import AShare, BShare, S, concatenate, public_bits, stack
 from mpc.sharing import rerandomise
 from mpc.words import U64
 from secure_tree.data.table import Table
@@ -28,7 +28,7 @@ from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE
 from secure_tree.tree import checks
 from secure_tree.tree.gradients import Targets, gradients
-from secure_tree.tree.histogram import Block, BlockMasks, histograms, route, take_masks
+from secure_tree.tree.histogram import Block, BlockMasks, histograms, of_blocks, route, take_masks
 
 
 class TreeRows(Protocol):
@@ -152,9 +152,9 @@ class LocalTreeRows:
         return of_root
 
     def _histograms(self, party: Party) -> Steps[list[AShare]]:
-        of_blocks = yield from histograms(party, self.masks, self.values)
-        checks.bins_add_up(party, self.masks, self.values, of_blocks)
-        return of_blocks
+        sums = yield from histograms(party, self.masks, self.values)
+        checks.bins_add_up(party, self.masks, self.values, sums)
+        return of_blocks(self.masks, sums)
 
     def route(self, party: Party, sets: list[BShare]) -> Steps[None]:
         left = yield from route(party, self.masks, sets, self.at_node.shape[1])
@@ -176,9 +176,19 @@ class LocalTreeRows:
         checks.margins_grow_by_leaves(party, lambda: self.rows.margins[self.k] - before, leaves, self.at_node)
 
 
-def local_rows(party: Party, context: TrainingContext, blocks: list[Block], table: Table, base: AShare) -> LocalRows:
-    """Return the rows of the training at the first margin. Local."""
+def local_rows(
+    party: Party,
+    context: TrainingContext,
+    blocks: list[Block],
+    table: Table,
+    base: AShare,
+    contributed: AShare | None = None,
+) -> LocalRows:
+    """Return the rows of the training at the first margin, with [targets] that were contributed, if any. Local."""
     targets = share_targets(party, context, table)
+    if contributed is not None:
+        labels = targets.labels[:, : context.layout.rows_of(2).start]
+        targets = replace(targets, labels=concatenate([labels, contributed], axis=1))
     if not context.config.logistic:
         # The first margins are equal in all rows, so without this the shares that `truncate` rounds are not random.
         targets = replace(targets, labels=rerandomise(party, targets.labels))

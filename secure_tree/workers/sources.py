@@ -24,6 +24,7 @@ from secure_tree.agreement.messages import Count, Message, exchange
 from secure_tree.agreement.same_rows import check_same_rows
 from secure_tree.data.bins import Bins, Counted
 from secure_tree.data.categories import Dictionary
+from secure_tree.data.contributed import Contributed
 from secure_tree.data.inputs import TableLike
 from secure_tree.data.own_rows import Part, Survey
 from secure_tree.data.sketches import Sketch, SketchReport, bins_of_shards, check_exact, merge, sketch
@@ -182,6 +183,7 @@ class AtWorkers:
     indicators: tuple[int, ...] = field(init=False)
     validation: Table = field(init=False)
     report: SketchReport | None = field(init=False, default=None)
+    contributed: Contributed | None = field(init=False, default=None)
     _open: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:

@@ -1,0 +1,94 @@
+"""Contributed rows are lifted into the ring, and admitted if they are what an owner's table would give.
+
+Functionality  <bins>, <labels> and [counts by key] of an owner -> [bins], [labels]; whether every row has one bin per
+               feature (and one class), and whether the bins have the values that were counted, becomes public
+Messages       bits to words (mpc/arithmetic/bits.py); the parties' coins; one opening of 2 words and of d K differences
+Cost           n d K / 8 bytes each way, 4 n d K dealt; 8 + 4 d K each way
+Security       semi-honest parties. The opened words are 0 for an honest owner. Bins and classes that are no one-hots pass
+               with probability at most (K / 2^32)^2: two random sums of the excess, with coins drawn after the halves came
+Source         sums with random coefficients, as in the checks of Prio: Corrigan-Gibbs and Boneh, NSDI 2017
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc.arithmetic.bits import to_ring
+from mpc.errors import DataError
+from mpc.party import Party
+from mpc.planning import planned
+from mpc.rings import Z32
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare, BShare, concatenate
+from secure_tree.data.bins import ORDER_BITS, order_key
+from secure_tree.data.contributed import Contributed
+from secure_tree.owners.contributing import has_missing
+from secure_tree.public.context import OwnerFacts, TrainingContext
+
+_COIN_BYTES = 16
+
+
+def admit(party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray) -> None:
+    """Get the bins at these edges, lift and check them. Raises DataError at both parties, which names the owner."""
+    bins, labels = [], []
+    parts = contributed.source.at(edges, has_missing(context.config))
+    for owner, part, label, counts in zip(
+        contributed.owners, parts, contributed.labels, contributed.counts, strict=True
+    ):
+
+        def lift(party: Party, part: BShare = part, label: BShare = label) -> tuple[AShare, AShare]:
+            words, targets = party.run(_lifted(party, part, label))
+            return words, targets
+
+        words, targets = planned(party, "setup", lift)
+        with party.stage("setup"):
+            _check(party, owner, words, targets, counts, edges)
+        bins.append((words, part))
+        labels.append(targets)
+    contributed.admit(bins, labels)
+
+
+def _lifted(party: Party, bins: BShare, labels: BShare) -> Steps[tuple[AShare, AShare]]:
+    words, targets = yield from parallel(to_ring.steps(party, bins, Z32), to_ring.steps(party, labels))
+    return words, targets
+
+
+def _check(
+    party: Party, owner: OwnerFacts, words: AShare, labels: AShare, counts: np.ndarray, edges: np.ndarray
+) -> None:
+    d, size = edges.shape
+    hot = words.reshape(owner.rows, d, -1)
+    excess = [(hot.sum(axis=2) - 1).reshape(-1)]
+    if len(labels) > 1:
+        excess.append((labels.sum(axis=0) - 1).narrow(Z32))
+    sums = concatenate(excess)
+    coins = public_coins(party, 2 * sums.size).reshape(2, -1)
+    combined = sums.map(lambda w: coins @ w)
+    of_rows = hot.sum(axis=0)[:, :size].reshape(-1)
+    counted = AShare(of_bins(counts, edges).reshape(-1), party.rank)
+    opened = party.reveal(concatenate([combined, of_rows - counted]), what=f"that {owner.name}'s rows are valid")
+    assert opened is not None, "revealed to both"
+    if opened[:2].any():
+        raise DataError(f"{owner.name}: its rows have not one bin per feature and one class each: they are not used")
+    if opened[2:].any():
+        raise DataError(f"{owner.name}: its bins are not those of the values that it counted: they are not used")
+
+
+def of_bins(counts: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Counts by key, uint32[d, 2^bits] -> counts by bin at these edges, uint32[d, K]."""
+    bits = counts.shape[1].bit_length() - 1
+    starts = order_key(edges) - 1 >> ORDER_BITS - bits
+    starts[:, 0] = 0
+    up_to = np.concatenate([np.zeros((len(counts), 1), np.uint32), np.cumsum(counts, axis=1, dtype=np.uint32)], axis=1)
+    below = np.take_along_axis(up_to, starts, axis=1)
+    return np.diff(below, axis=1, append=up_to[:, -1:])
+
+
+def public_coins(party: Party, count: int) -> np.ndarray:
+    """Draw words that neither party chooses alone, uint32[count]."""
+    mine = party.draw(_COIN_BYTES)
+    theirs = party.exchange_public("owner.coins", mine)
+    if not isinstance(theirs, bytes) or len(theirs) != _COIN_BYTES:
+        raise DataError(f"the other party must send {_COIN_BYTES} bytes of coins")
+    seed = [a ^ b for a, b in zip(mine, theirs, strict=True)]
+    return np.random.Philox(seed).random_raw((count + 1) // 2).view(np.uint32)[:count]

@@ -1,0 +1,194 @@
+"""An owner's contribution of rows: what it says to both parties, and what each party hears.
+
+Functionality  an owner's table -> halves of its labels, of the counts of its values by key, and of its bins at edges
+               that both parties send; a party alone learns the number of rows
+Messages       party -> owner: terms (parameters, features, categories); owner -> party: facts, halves of labels and
+               counts; party -> owner: joint edges; owner -> party: halves of bins; party -> owner: a receipt
+Cost           to party 1, for n rows, d features, K bins: 4 d 2^edge_bits + n d K / 8 + n / 8 bytes; to party 0, seeds
+Security       semi-honest parties that do not collude: a half is a seed or a one-time pad (halves.py). Owners may lie:
+               bits are bits whatever they send, admission.py checks the rest, and both parties compare the facts
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Protocol
+
+import numpy as np
+from pydantic import Field
+
+from mpc.errors import ConfigError, DataError
+from mpc.party import Party
+from mpc.shares import BShare
+from secure_tree.agreement.messages import VERSION, Hexadecimal, Message, Names, Plain, Text, checked
+from secure_tree.agreement.training import same_names
+from secure_tree.data.bins import ORDER_BITS, Bins, order_key
+from secure_tree.data.categories import Dictionary
+from secure_tree.data.contributed import Contributed
+from secure_tree.data.inputs import ColumnLike, TableLike
+from secure_tree.data.table import Table, read_training
+from secure_tree.owners.halves import divide, divide_bits, half, half_of_bits
+from secure_tree.public.config import TrainConfig, validated
+from secure_tree.public.context import OwnerFacts
+
+MOST_EDGE_BITS = 16
+# A message with halves has as many bytes as its facts say, and these.
+_FEW_BYTES = 1 << 12
+
+
+class Line(Protocol):
+    """A channel between an owner and a party."""
+
+    @property
+    def peer(self) -> str: ...
+
+    def send(self, tag: str, tree: Any) -> None: ...
+
+    def receive(self, tag: str, limit: int | None = None) -> Any: ...
+
+
+class OwnerTerms(Message):
+    """What a party tells an owner: the parameters, and the features that it must have."""
+
+    version: int
+    config: dict[Text, Plain]
+    names: Names
+    categories: dict[Text, Annotated[list[Text], Field(max_length=10_000)]]
+
+
+class OwnRowsFacts(Message):
+    """What an owner tells both parties: the id of its contribution, and its number of rows."""
+
+    version: int
+    id: Hexadecimal
+    rows: Annotated[int, Field(ge=1, lt=1 << 31)]
+
+
+def contribute(lines: Sequence[Line], X: TableLike, y: ColumnLike) -> dict[str, Any]:
+    """Contribute a table to both parties, over the lines to party 0 and party 1; return id, rows and the receipts.
+
+    Raises ConfigError or DataError, for instance if the parties do not say the same.
+    """
+    told = [_received(OwnerTerms, line, "owner.terms") for line in lines]
+    if told[0] != told[1]:
+        raise DataError(f"{lines[0].peer} and {lines[1].peer} sent different terms: nothing was contributed")
+    config = validated(TrainConfig, told[0].config)
+    known = {column: list(categories) for column, categories in told[0].categories.items()}
+    table = read_training(X, y, None, config, known)
+    same_names(table.names, tuple(told[0].names), "this owner", lines[0].peer)
+    facts = {"version": VERSION, "id": os.urandom(16).hex(), "rows": len(table.features)}
+    for line in lines:
+        line.send("owner.facts", facts)
+    _send(lines, "owner.labels", divide_bits(targets(config, table)))
+    _send(lines, "owner.counts", divide(key_counts(table.features, config.edge_bits)))
+    edges = [line.receive("owner.edges") for line in lines]
+    if not all(
+        isinstance(x, np.ndarray) and x.dtype == np.float32 and x.ndim == 2 for x in edges
+    ) or not np.array_equal(*edges):
+        raise DataError(f"{lines[0].peer} and {lines[1].peer} sent different edges: no bins were contributed")
+    _send(lines, "owner.bins", divide_bits(one_hot(table.features, edges[0], config)))
+    receipts = [line.receive("owner.receipt", _FEW_BYTES) for line in lines]
+    return {"id": facts["id"], "rows": facts["rows"], "receipts": receipts}
+
+
+def targets(config: TrainConfig, table: Table) -> np.ndarray:
+    """Return the labels as bits, uint8[classes, n]: those of two classes, or whether a row is of each class."""
+    assert table.labels is not None, "an owner by rows has labels"
+    labels = table.labels.astype(np.int64)
+    return (labels == np.arange(config.num_class)[:, None] if config.num_class else labels[None]).astype(np.uint8)
+
+
+def key_counts(features: np.ndarray, bits: int) -> np.ndarray:
+    """Return how many non-missing values of each feature have each key of `bits` bits, uint32[d, 2^bits]."""
+    keys = order_key(features) - 1 >> ORDER_BITS - bits
+    present = ~np.isnan(features)
+    return np.stack([np.bincount(keys[there, f], minlength=1 << bits) for f, there in enumerate(present.T)]).astype(
+        np.uint32
+    )
+
+
+def one_hot(features: np.ndarray, edges: np.ndarray, config: TrainConfig) -> np.ndarray:
+    """Return the bins of all values as one-hots, uint8[n, d, bins]."""
+    size = edges.shape[1] + has_missing(config)
+    return (Bins(features, edges, edges).numbers[..., None] == np.arange(size)).astype(np.uint8)
+
+
+def has_missing(config: TrainConfig) -> bool:
+    """Return whether bins include one of missing values."""
+    return config.missing != "none"
+
+
+class Owners:
+    """Implements `Source` with lines to owners who wait for a training."""
+
+    def __init__(self, lines: Mapping[str, Line]) -> None:
+        self._lines = dict(sorted(lines.items()))
+
+    def open(self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]) -> Contributed:
+        refuse_unsupported(party, config)
+        terms = {
+            "version": VERSION,
+            "config": config.model_dump(),
+            "names": list(names),
+            "categories": {column: list(categories) for column, categories in known.items()},
+        }
+        for line in self._lines.values():
+            line.send("owner.terms", terms)
+        owners, labels, counts = [], [], []
+        classes, buckets = config.classes, 1 << config.edge_bits
+        for name, line in self._lines.items():
+            facts = _received(OwnRowsFacts, line, "owner.facts")
+            owners.append(OwnerFacts(name, facts.id, facts.rows))
+            part = line.receive("owner.labels", classes * facts.rows // 8 + _FEW_BYTES)
+            labels.append(BShare(half_of_bits(party.rank, part, (classes, facts.rows)), party.rank))
+            part = line.receive("owner.counts", 4 * len(names) * buckets + _FEW_BYTES)
+            counts.append(half(party.rank, part, (len(names), buckets), np.uint32))
+        self._rank, self._owners = party.rank, owners
+        return Contributed(tuple(owners), labels, counts, self)
+
+    def at(self, edges: np.ndarray, missing: bool) -> list[BShare]:
+        for line in self._lines.values():
+            line.send("owner.edges", edges)
+        bins = []
+        for line, owner in zip(self._lines.values(), self._owners, strict=True):
+            shape = owner.rows, edges.shape[0] * (edges.shape[1] + missing)
+            part = line.receive("owner.bins", shape[0] * shape[1] // 8 + _FEW_BYTES)
+            bins.append(BShare(half_of_bits(self._rank, part, shape), self._rank))
+            line.send("owner.receipt", _digest(part))
+        return bins
+
+
+def refuse_unsupported(party: Party, config: TrainConfig) -> None:
+    """Raise ConfigError for what contributed rows do not support."""
+    if config.partition == "vertical" or not config.joint:
+        raise ConfigError('contributed rows need partition="horizontal" and edges="joint"')
+    if config.edge_bits > MOST_EDGE_BITS:
+        raise ConfigError(
+            f"contributed rows need edge_bits of at most {MOST_EDGE_BITS}, got {config.edge_bits}: an owner counts its "
+            "values by as many bits"
+        )
+    if not config.logistic or config.scale_pos_weight != 1:
+        raise ConfigError("contributed rows need an objective of classes, without weights or scale_pos_weight")
+    if party.workers:
+        raise ConfigError("contributed rows need one process at each party: leave out shards")
+
+
+def _received(schema: Any, line: Line, tag: str) -> Any:
+    """Receive a message of the schema, of this version. Raises ConfigError, ProtocolDesync."""
+    received = line.receive(tag)
+    version = received.get("version") if isinstance(received, dict) else None
+    if type(version) is int and version != VERSION:
+        raise ConfigError(f"{line.peer} runs version {version} of Sharewood's messages, this one {VERSION}")
+    return checked(schema, received, f"{tag} of {line.peer}")
+
+
+def _send(lines: Sequence[Line], tag: str, halves: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    for line, part in zip(lines, halves, strict=True):
+        line.send(tag, part)
+
+
+def _digest(part: dict[str, Any]) -> str:
+    (content,) = part.values()
+    return hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).hexdigest()
