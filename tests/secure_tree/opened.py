@@ -1,5 +1,6 @@
 """A secure training between two threads, with everything that its observer sees opened."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,9 @@ import numpy as np
 from mpc.functions.logarithm import LogarithmMasks
 from mpc.words import decode_signed
 from protocols.testing.two_parties import Dealt, dealt, opened, run_both, with_workers
+from protocols.transport.memory import memory_pair
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.owners.contributing import contribute
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.numerics import MARGIN_SCALE
@@ -86,33 +89,58 @@ def added(first, second):
     ]
 
 
+def contributing(owners):
+    """Let owners contribute in threads; return the parties' lines to them, and what they will have said."""
+    lines, pool = ({}, {}), ThreadPoolExecutor(max(1, len(owners)))
+    said = []
+    for name, owner in owners.items():
+        pairs = [memory_pair() for _ in lines]
+        for to_party, (theirs, _) in zip(lines, pairs, strict=True):
+            to_party[name] = theirs
+        play = owner if callable(owner) else lambda own, owner=owner: contribute(own, *owner)
+        said.append(pool.submit(play, [own for _, own in pairs]))
+    pool.shutdown(wait=False)
+    return lines, said
+
+
 def train_both(
-    tables, labels, then=None, weights=(None, None), plain=None, source=dealt, workers=0, before=None, **parameters
+    tables, labels, then=None, weights=(None, None), plain=None, source=dealt, workers=0, before=None, owners=None, **parameters
 ) -> Training:
     """Train, then call `then(model, party)` at both parties. Only the test opens the numbers.
 
     plain: the tables for the twin, if they differ from those of the parties. source: as in `run_both`. workers: the
-    number of workers of each party. before: both parties' halves of a model to continue.
+    number of workers of each party. before: both parties' halves of a model to continue. owners: {name: (X, y)}, whose
+    rows the twin has after those of party 1.
     """
     kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
     classes, depth = TrainConfig.of(**parameters).classes, TrainConfig.of(**parameters).max_depth
     models, shares, masks = [None, None], ([], []), ([], [])
+    contexts = {}
+    lines, contributions = contributing(owners or {})
 
     def job(party):
         party.randomness = Dealt(party.randomness)
 
         def observe(number, tree, rows):
+            if owners:
+                contexts[party.rank] = rows.rows.context
             if number % classes == 0:
                 masks[party.rank].append(of_levels(party.randomness.given, classes, depth))
                 party.randomness.given.clear()
             shares[party.rank].append((tree.winner, rows.gradients, tree.leaves, rows.margin))
 
         own = tables[party.rank], labels[party.rank], weights[party.rank]
-        model = kind(**parameters).fit(party, *own, observer=observe, xgb_model=before and before[party.rank])
+        model = kind(**parameters).fit(party, *own, observer=observe, xgb_model=before and before[party.rank], contributed=lines[party.rank])
         models[party.rank] = model
         return then(model, party) if then else None
 
-    results, parties = run_both(with_workers(job, workers, source) if workers else job, source=source)
+    try:
+        results, parties = run_both(with_workers(job, workers, source) if workers else job, source=source)
+    finally:
+        for line in (*lines[0].values(), *lines[1].values()):
+            line.close()
+    for contribution in contributions:
+        contribution.result()
     trees = []
     coins = [tree for first, second in zip(*masks, strict=True) for tree in added(first, second)]
     for a, b, levels in zip(*shares, coins, strict=True):
@@ -130,6 +158,9 @@ def train_both(
     config = models[0].config
     facts = models[0].model.facts
     names = tuple(facts.names[facts.layout.features_of(p)] for p in (0, 1))
+    if owners:
+        plain = tables[0], np.concatenate([tables[1], *(owners[name][0] for name in sorted(owners))])
     data = PlainData.of(plain or tables, config, names)
     base = opened([model.model.ensemble.base for model in models]) / 2**MARGIN_SCALE - facts.margin_offset
-    return Training(config, data, TrainingContext(config, facts), trees, base, models, results, parties)
+    context = contexts.get(0) or TrainingContext(config, facts)
+    return Training(config, data, context, trees, base, models, results, parties)
