@@ -52,12 +52,15 @@ def _own_rows(
     eval_set: EvalSet | None,
     config: TrainConfig,
     known: Dictionary,
+    least: int = 1,
 ) -> OwnRows:
-    """Divide the input of `fit` into rows to train on and held-out rows. Raises ConfigError, DataError."""
+    """Divide the input of `fit`, at least `least` rows, into rows to train on and held-out rows. Raises ConfigError,
+    DataError.
+    """
     if not party.workers:
         if isinstance(X, Shards):
             raise needs_workers(party, (len(X),))
-        table = read_training(X, y, weights, config, known)
+        table = read_training(X, y, weights, config, known, least)
         if eval_set is None:
             return Here(*hold_out(table, config))
         return Here(table, read_validation(one_pair(eval_set), config, known, table.names, table.labels is not None))
@@ -164,7 +167,7 @@ class _SecureXGB(Fitted):
         if before:
             config = more_rounds(party, before, config)
             known = _categories(before, party.rank, header)
-        own = _own_rows(party, X, y, sample_weight, eval_set, config, known)
+        own = _own_rows(party, X, y, sample_weight, eval_set, config, known, 0 if contributed else 1)
         if contributed:
             if checkpoints or before or sample_weight is not None:
                 raise ConfigError("contributed rows cannot have checkpoints, xgb_model or sample_weight yet")
@@ -198,13 +201,8 @@ class _SecureXGB(Fitted):
             progress.end()
         self._importances = None
         # Halves of the same trees from two different runs do not fit each other.
-        self.model = SharedModel(
-            party.rank,
-            config,
-            replace(context.facts, pairing=pairing, layout=context.layout.of_parties),
-            bins.cuts,
-            ensemble,
-        )
+        facts = replace(context.facts, pairing=pairing, layout=context.layout.of_parties)
+        self.model = SharedModel(party.rank, config, facts, bins.cuts, ensemble)
         return self
 
     def predict_margin(

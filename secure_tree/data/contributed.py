@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
+from mpc.matrix.linear_map import LinearMap
 from mpc.party import Party
 from mpc.shares import AShare, BShare, concatenate
 from secure_tree.data.categories import Dictionary
@@ -19,8 +20,8 @@ from secure_tree.public.context import OwnerFacts
 class ContributedBins(Protocol):
     """Gets the owners' bins once the edges are known."""
 
-    def at(self, edges: np.ndarray, missing: bool) -> list[BShare]:
-        """Return <one-hot bins> of every owner's rows, [n_i, d * bins]."""
+    def at(self, edges: np.ndarray, missing: bool) -> Iterator[BShare]:
+        """Return <one-hot bins> of every owner's rows, [n_i, d * bins], one owner after the other."""
 
 
 class Source(Protocol):
@@ -35,15 +36,15 @@ class Contributed:
     """The contributions of all owners, in the order of their names.
 
     labels: <the targets of each tree of a round>, [classes, n_i]. counts: a half of how many values have each key,
-    uint32[d, 2^edge_bits]. bins: as `ContributedBins`, and over Z_2^32 once they are admitted. targets: the labels of
-    all owners, [classes, n], once they are admitted.
+    uint32[d, 2^edge_bits]. Once they are admitted: matrices: of every owner the bins of its rows and their transpose;
+    targets: the labels of all owners, [classes, n].
     """
 
     owners: tuple[OwnerFacts, ...]
     labels: list[BShare]
     counts: list[np.ndarray]
     source: ContributedBins
-    bins: list[tuple[AShare, BShare]] = field(default_factory=list)
+    matrices: list[tuple[LinearMap, LinearMap]] = field(default_factory=list)
     targets: AShare | None = None
 
     @property
@@ -52,8 +53,7 @@ class Contributed:
 
     @cached_property
     def _counts(self) -> np.ndarray:
-        total: np.ndarray = np.sum(self.counts, axis=0, dtype=np.uint32)
-        return total
+        return np.stack(self.counts).sum(axis=0, dtype=np.uint32)
 
     def masses_up_to(self, known: Mapping[int, np.ndarray], keys: np.ndarray) -> np.ndarray:
         """Return a half, modulo 2^32, of the number of values up to each of `keys` but for the known ones, int64[f, k].
@@ -67,7 +67,7 @@ class Contributed:
             out.append(np.cumsum(counts, dtype=np.uint32)[line])
         return np.array(out).astype(np.int64)
 
-    def admit(self, bins: Sequence[tuple[AShare, BShare]], labels: Sequence[AShare]) -> None:
+    def admit(self, matrices: Sequence[tuple[LinearMap, LinearMap]], labels: Sequence[AShare]) -> None:
         """Keep what has been checked; the counts are not needed again."""
-        self.bins, self.targets = list(bins), concatenate(list(labels), axis=1)
+        self.matrices, self.targets = list(matrices), concatenate(list(labels), axis=1)
         self.counts.clear()

@@ -94,8 +94,9 @@ def read_training(
     weights: ColumnLike | None,
     config: TrainConfig,
     known: Dictionary | None = None,
+    least: int = 1,
 ) -> Table:
-    """Read features, labels and weights of one party's rows. Raises DataError.
+    """Read features, labels and weights of one party's rows, at least `least`. Raises DataError.
 
     A party of vertical data may have no labels, and then no weights. `known` are the categories of categorical columns.
     """
@@ -103,7 +104,7 @@ def read_training(
     hot = {indicator(column, c) for column, categories in (known or {}).items() for c in categories}
     table = Table(features, names, indicators=tuple(f for f, name in enumerate(names) if name in hot))
     n = len(features)
-    if n == 0:
+    if n < least:
         raise DataError("X: a party needs at least one row to train")
     if y is None:
         if config.partition == "horizontal":
@@ -154,7 +155,7 @@ def hold_out(table: Table, config: TrainConfig) -> tuple[Table, Table]:
     """
     n = len(table.features)
     chosen = held_rows(config, n)
-    if chosen.size == n:
+    if n and chosen.size == n:
         raise DataError(f"test_size must leave at least one row to train on, got {config.test_size:g} for {n} rows")
     return rows_of(table, np.delete(np.arange(n), chosen)), rows_of(table, chosen)
 

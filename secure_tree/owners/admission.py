@@ -2,10 +2,12 @@
 
 Functionality  <bins>, <labels> and [counts by key] of an owner -> [bins], [labels]; whether every row has one bin per
                feature (and one class), and whether the bins have the values that were counted, becomes public
-Messages       bits to words (mpc/arithmetic/bits.py); the parties' coins; one opening of 2 words and of d K differences
-Cost           n d K / 8 bytes each way, 4 n d K dealt; 8 + 4 d K each way
-Security       semi-honest parties. The opened words are 0 for an honest owner. Bins and classes that are no one-hots pass
-               with probability at most (K / 2^32)^2: two random sums of the excess, with coins drawn after the halves came
+Messages       bits to words (mpc/arithmetic/bits.py); the parties' coins; an opening of 2 words and of d K differences;
+               then the bins are fixed (mpc/matrix/fixed_operand.py), one owner after the other
+Cost           n d K (1/8 + 4 + 1/8) bytes each way, 4 n d K dealt; 8 + 4 d K each way for the check
+Security       semi-honest parties. The opened words are 0 for an honest owner. Bins and classes that are no one-hots
+               pass with probability at most (K / 2^32)^2: two random sums of the excess, with coins drawn after the
+               halves came
 Source         sums with random coefficients, as in the checks of Prio: Corrigan-Gibbs and Boneh, NSDI 2017
 """
 
@@ -15,6 +17,7 @@ import numpy as np
 
 from mpc.arithmetic.bits import to_ring
 from mpc.errors import DataError
+from mpc.matrix.fixed_operand import FixedOperand, fix
 from mpc.party import Party
 from mpc.planning import planned
 from mpc.rings import Z32
@@ -30,27 +33,36 @@ _COIN_BYTES = 16
 
 def admit(party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray) -> None:
     """Get the bins at these edges, lift and check them. Raises DataError at both parties, which names the owner."""
-    bins, labels = [], []
-    parts = contributed.source.at(edges, has_missing(context.config))
-    for owner, part, label, counts in zip(
-        contributed.owners, parts, contributed.labels, contributed.counts, strict=True
-    ):
+    bins = contributed.source.at(edges, has_missing(context.config))
+    given = zip(contributed.owners, contributed.labels, contributed.counts, strict=True)
+    admitted = [
+        _admit(party, owner, bits, labels, counts, edges)
+        for (owner, labels, counts), bits in zip(given, bins, strict=True)
+    ]
+    contributed.admit(*zip(*admitted, strict=True))
 
-        def lift(party: Party, part: BShare = part, label: BShare = label) -> tuple[AShare, AShare]:
-            words, targets = party.run(_lifted(party, part, label))
-            return words, targets
 
-        words, targets = planned(party, "setup", lift)
-        with party.stage("setup"):
-            _check(party, owner, words, targets, counts, edges)
-        bins.append((words, part))
-        labels.append(targets)
-    contributed.admit(bins, labels)
+def _admit(
+    party: Party, owner: OwnerFacts, bits: BShare, labels: BShare, counts: np.ndarray, edges: np.ndarray
+) -> tuple[tuple[FixedOperand, FixedOperand], AShare]:
+    words, targets = planned(party, "setup", lambda party: party.run(_lifted(party, bits, labels)))
+    with party.stage("setup"):
+        _check(party, owner, words, targets, counts, edges)
+    return planned(party, "setup", lambda party: party.run(_fixed(party, words, bits))), targets
 
 
 def _lifted(party: Party, bins: BShare, labels: BShare) -> Steps[tuple[AShare, AShare]]:
     words, targets = yield from parallel(to_ring.steps(party, bins, Z32), to_ring.steps(party, labels))
     return words, targets
+
+
+def _fixed(party: Party, words: AShare, bits: BShare) -> Steps[tuple[FixedOperand, FixedOperand]]:
+    """Fix the bins, to multiply values of rows, and their transpose, to multiply sets of bins."""
+    columns, lines = yield from parallel(
+        fix.steps(party, words[None], bits[None]),
+        fix.steps(party, bits[None].map(lambda b: b.transpose(0, 2, 1))),
+    )
+    return columns, lines
 
 
 def _check(

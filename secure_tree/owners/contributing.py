@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Protocol
 
 import numpy as np
@@ -148,16 +148,14 @@ class Owners:
         self._rank, self._owners = party.rank, owners
         return Contributed(tuple(owners), labels, counts, self)
 
-    def at(self, edges: np.ndarray, missing: bool) -> list[BShare]:
+    def at(self, edges: np.ndarray, missing: bool) -> Iterator[BShare]:
         for line in self._lines.values():
             line.send("owner.edges", edges)
-        bins = []
         for line, owner in zip(self._lines.values(), self._owners, strict=True):
             shape = owner.rows, edges.shape[0] * (edges.shape[1] + missing)
             part = line.receive("owner.bins", shape[0] * shape[1] // 8 + _FEW_BYTES)
-            bins.append(BShare(half_of_bits(self._rank, part, shape), self._rank))
+            yield BShare(half_of_bits(self._rank, part, shape), self._rank)
             line.send("owner.receipt", _digest(part))
-        return bins
 
 
 def refuse_unsupported(party: Party, config: TrainConfig) -> None:

@@ -78,7 +78,7 @@ def _rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, own:
         return ShardedRows(party, context, base, bins, own)
     assert isinstance(own, Here), "rows are here or at workers"
     more = own.contributed
-    blocks = yield from share_blocks(party, bins, context.layout, more.bins if more else ())
+    blocks = yield from share_blocks(party, bins, context.layout, more)
     return local_rows(party, context, blocks, own.table, base, more.targets if more else None)
 
 

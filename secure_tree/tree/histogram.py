@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
 
 import numpy as np
 
-from mpc.matrix.fixed_operand import fix
 from mpc.matrix.known_matrix import BinColumns, BinRows
 from mpc.matrix.linear_map import LinearMap, Supply, share_masked_matrix
 from mpc.party import Party
@@ -18,6 +15,7 @@ from mpc.rings import GF2, Z32
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare
 from secure_tree.data.bins import Bins
+from secure_tree.data.contributed import Contributed
 from secure_tree.public.layout import Layout
 
 
@@ -46,28 +44,27 @@ class BlockMasks:
 
 
 def share_blocks(
-    party: Party, bins: Bins, layout: Layout, contributed: Sequence[tuple[AShare, BShare]] = ()
+    party: Party, bins: Bins, layout: Layout, contributed: Contributed | None = None
 ) -> Steps[list[Block]]:
-    """Each party's bins, and [bins] that were contributed, [n_i, d * bins], over both rings -> Blocks. One round."""
-    steps: list[Steps[Any]] = []
+    """Each party's bins -> Blocks, followed by those of contributed rows. One round."""
+    steps = []
     for p in (0, 1):
         size, rows = layout.bins(p), layout.rows[p]
         columns = BinColumns(bins.numbers, size) if party.rank == p else None
         lines = BinRows(bins.numbers, size) if party.rank == p else None
         steps.append(share_masked_matrix.steps(party, p, columns, rows, layout.widths[p] * size, Z32, size))
         steps.append(share_masked_matrix.steps(party, p, lines, layout.widths[p] * size, rows, GF2, size))
-    for words, bits in contributed:
-        steps.append(fix.steps(party, words[None], bits[None]))
-        steps.append(fix.steps(party, bits[None].map(lambda b: b.transpose(0, 2, 1))))
     matrices = yield from parallel(*steps)
-    places = [(p, layout.rows_of(p)) for p in (0, 1)]
-    for words, _ in contributed:
-        start = places[-1][1].stop
-        places.append((2, slice(start, start + len(words))))
-    return [
-        Block(p, rows, layout.widths[p], layout.bins(p), columns, lines)
-        for (p, rows), columns, lines in zip(places, matrices[::2], matrices[1::2], strict=True)
+    blocks = [
+        Block(p, layout.rows_of(p), layout.widths[p], layout.bins(p), matrices[2 * p], matrices[2 * p + 1])
+        for p in (0, 1)
     ]
+    if contributed:
+        start = layout.rows_of(2).start
+        for owner, pair in zip(contributed.owners, contributed.matrices, strict=True):
+            blocks.append(Block(2, slice(start, start + owner.rows), layout.widths[2], layout.bins(2), *pair))
+            start += owner.rows
+    return blocks
 
 
 def take_masks(party: Party, blocks: list[Block], vectors: int, nodes: int) -> list[BlockMasks]:

@@ -104,7 +104,16 @@ def contributing(owners):
 
 
 def train_both(
-    tables, labels, then=None, weights=(None, None), plain=None, source=dealt, workers=0, before=None, owners=None, **parameters
+    tables,
+    labels,
+    then=None,
+    weights=(None, None),
+    plain=None,
+    source=dealt,
+    workers=0,
+    before=None,
+    owners=None,
+    **parameters,
 ) -> Training:
     """Train, then call `then(model, party)` at both parties. Only the test opens the numbers.
 
@@ -130,7 +139,9 @@ def train_both(
             shares[party.rank].append((tree.winner, rows.gradients, tree.leaves, rows.margin))
 
         own = tables[party.rank], labels[party.rank], weights[party.rank]
-        model = kind(**parameters).fit(party, *own, observer=observe, xgb_model=before and before[party.rank], contributed=lines[party.rank])
+        model = kind(**parameters).fit(
+            party, *own, observer=observe, xgb_model=before and before[party.rank], contributed=lines[party.rank]
+        )
         models[party.rank] = model
         return then(model, party) if then else None
 

@@ -1,12 +1,20 @@
 """Owners who are no party: every split is the twin's on all rows, and contributions that lie are refused by name."""
 
+import contextlib
+import os
+
 import numpy as np
 import pytest
+import xgboost
 
-from mpc.errors import ConfigError, DataError
+from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync, SharewoodError
 from protocols.runtime import run_local
+from protocols.testing.two_parties import made_by_both
 from secure_tree import SecureXGBClassifier
+from secure_tree.agreement.messages import VERSION
 from secure_tree.owners import contributing
+from secure_tree.owners.halves import divide, divide_bits, half, half_of_bits
+from secure_tree.public.config import TrainConfig
 from tests.secure_tree.opened import train_both
 from tests.secure_tree.test_twin import check, table
 
@@ -49,3 +57,185 @@ def test_every_split_is_the_twins_on_all_rows(counts):
 )
 def test_whatever_is_trained(parameters, shape):
     check(trained(tables((40, 30, 35, 25), **shape), **parameters), 2)
+
+
+def test_parties_may_have_no_rows():
+    made = tables((0, 0, 45, 38))
+    assert len(check(trained(made), 2)) > 1
+
+
+def test_without_a_dealer():
+    check(trained(tables((20, 15, 25), d=3), source=made_by_both, n_estimators=1, max_depth=2, max_bin=4), 1)
+
+
+def test_rounds_of_a_tree_do_not_grow_with_owners():
+    def rounds(count):
+        training = trained(tables((30,) * count))
+        return [party.stages["online"].rounds for party in training.parties]
+
+    (two, _), (three, _), (five, _) = rounds(2), rounds(3), rounds(5)
+    assert two == three == five
+
+
+def changed(monkeypatch, what, rows, change):
+    """Let the owner with this number of rows lie in a function of its contribution."""
+    honest = getattr(contributing, what)
+
+    def lying(*arguments):
+        made = honest(*arguments).copy()
+        here = made.shape[-1] if what == "targets" else len(arguments[0])
+        if here == rows:
+            change(made)
+        return made
+
+    monkeypatch.setattr(contributing, what, lying)
+
+
+def two_bins(hot):
+    hot[5, 0, :2] = 1
+
+
+def no_bin(hot):
+    hot[7, 2] = 0
+
+
+def more_missing(hot):
+    hot[3] = 0
+    hot[3, :, 1] = 1
+
+
+def other_values(counts):
+    counts[1] = np.roll(counts[1], 9000)
+
+
+def of_every_class(bits):
+    bits[:, 4] = 1
+
+
+@pytest.mark.parametrize(
+    ("what", "change", "sentence"),
+    [
+        ("one_hot", two_bins, "bank_01: its rows have not one bin per feature"),
+        ("one_hot", no_bin, "bank_01: its rows have not one bin per feature"),
+        ("one_hot", more_missing, "bank_01: its bins are not those of the values that it counted"),
+        ("key_counts", other_values, "bank_01: its bins are not those of the values that it counted"),
+        ("targets", of_every_class, "bank_01: its rows have not one bin per feature and one class each"),
+    ],
+)
+def test_an_owner_that_lies_is_named(monkeypatch, what, change, sentence):
+    changed(monkeypatch, what, 36, change)
+    classes = {"objective": "multi:ova", "num_class": 3} if what == "targets" else {}
+    with pytest.raises(DataError, match=sentence):
+        trained(tables((40, 30, 35, 36), classes=3 if classes else 2), **classes)
+
+
+def test_an_owner_that_tells_the_parties_different_numbers_is_named():
+    made = tables((40, 30, 35))
+
+    def two_faced(lines):
+        for line, rows in zip(lines, (35, 34), strict=True):
+            line.receive("owner.terms")
+            line.send("owner.facts", {"version": VERSION, "id": "a" * 32, "rows": rows})
+        with contextlib.suppress(PeerFailure):
+            for tag, shape in (("labels", (1, 35)), ("counts", (4, 1 << 16))):
+                halves = (
+                    divide_bits(np.zeros(shape, np.uint8)) if tag == "labels" else divide(np.zeros(shape, np.uint32))
+                )
+                contributing._send(lines, f"owner.{tag}", halves)
+
+    with pytest.raises(DataError, match=r"bank_00: it told this party 3[45] rows and the other party 3[45]"):
+        train_both(*zip(*made[:2], strict=True), owners={"bank_00": two_faced}, **PARAMETERS)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"edges": "private"}, 'need partition="horizontal" and edges="joint"'),
+        ({"edge_bits": 20}, "edge_bits of at most 16, got 20"),
+        ({"objective": "squarederror"}, "need an objective of classes"),
+        ({"scale_pos_weight": 2.0}, "without weights or scale_pos_weight"),
+    ],
+)
+def test_what_contributed_rows_do_not_support_is_refused(parameters, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        trained(tables((10, 10, 10)), **parameters)
+
+
+def test_each_half_alone_is_uniform():
+    """The same table gives unrelated halves each time, whose bits are 1 half of the time."""
+    bits = np.zeros((100, 1000), np.uint8)
+    seeds, halves = zip(*(divide_bits(bits) for _ in range(20)), strict=True)
+    data = np.unpackbits(np.stack([each["data"] for each in halves]))
+    assert len({each["seed"] for each in seeds}) == 20 and abs(data.mean() - 0.5) < 0.002
+    again = [half_of_bits(rank, part, bits.shape) for rank, part in enumerate((seeds[0], halves[0]))]
+    assert not (again[0] ^ again[1]).any()
+    words = np.arange(60, dtype=np.uint32).reshape(3, 20)
+    first, second = (half(rank, part, words.shape, np.uint32) for rank, part in enumerate(divide(words)))
+    assert np.array_equal(first + second, words)
+
+
+@pytest.mark.parametrize(
+    ("rank", "message"),
+    [(0, None), (0, {"seed": bytes(31)}), (0, {"data": np.zeros(8, np.uint8)}), (1, {"data": np.zeros(7, np.uint8)}),
+     (1, {"data": np.zeros(8, np.int8)}), (1, {"data": np.zeros(8, np.uint8), "more": 1}), (1, [])],
+)  # fmt: skip
+def test_anything_but_a_half_is_refused(rank, message):
+    with pytest.raises(ProtocolDesync, match="a half must be"):
+        half(rank, message, (2,), np.uint32)
+
+
+def test_what_an_owner_uploads():
+    """4 bytes per key and feature, and a bit per bin and per label; seeds to party 0."""
+    X, y = tables((50,), d=3)[0]
+    sent = {}
+
+    class Line:
+        def __init__(self, peer):
+            self.peer = peer
+
+        def receive(self, tag, limit=None):
+            config = TrainConfig.of(**PARAMETERS).model_dump()
+            terms = {"version": VERSION, "config": config, "names": ["f0", "f1", "f2"], "categories": {}}
+            return {"owner.terms": terms, "owner.edges": np.sort(X[:8].T.astype(np.float32)), "owner.receipt": ""}[tag]
+
+        def send(self, tag, tree):
+            if tag != "owner.facts":
+                ((name, content),) = tree.items()
+                sent[self.peer, tag] = name, len(content)
+
+    contributing.contribute([Line("party_a"), Line("party_b")], X, y)
+    assert {key: size for (peer, key), (_, size) in sent.items() if peer == "party_b"} == {
+        "owner.labels": 7, "owner.counts": 4 * 3 << 16, "owner.bins": 50 * 3 * 8 // 8,
+    }  # fmt: skip
+    assert {size for (peer, _), size in sent.items() if peer == "party_a"} == {("seed", 32)}
+
+
+def job(party):
+    X, y = tables((60, 50, 70, 40))[party.rank]
+    model = SecureXGBClassifier(**PARAMETERS).fit(party, X, y, contributed=party.contributed)
+    return model.predict_proba(party, X), party.revealed
+
+
+def test_owners_as_processes():
+    made = tables((60, 50, 70, 40))
+    (ours, revealed), _ = run_local(job, owners={"shop": made[3], "bank": made[2]})
+    model = xgboost.XGBClassifier(n_estimators=2, max_depth=3, max_bin=8, learning_rate=0.3, min_child_weight=0.5)
+    model.fit(*(np.concatenate(part) for part in zip(*made, strict=True)))
+    theirs = model.predict_proba(made[0][0])
+    assert np.corrcoef(ours[:, 1], theirs[:, 1])[0, 1] > 0.95
+    assert {"that bank's rows are valid", "that shop's rows are valid"} < set(revealed)
+
+
+def test_an_owner_with_other_features_says_so_and_nothing_is_trained():
+    with pytest.raises(DataError, match=r"bank: .*both must have the same features"):
+        run_local(job, owners={"bank": tables((30,), d=5)[0]}, timeout=60)
+
+
+def test_an_owner_that_dies_ends_the_training():
+    def dies(lines):
+        for line in lines:
+            line.receive("owner.terms")
+        os._exit(9)
+
+    with pytest.raises(SharewoodError, match="bank"):
+        run_local(job, owners={"bank": dies}, timeout=60)
