@@ -1,7 +1,7 @@
 """An owner's contribution of rows: what it says to both parties, and what each party hears.
 
 Functionality  an owner's table -> halves of its labels, of the counts of its values by key, and of its bins at edges
-               that both parties send; a party alone learns the number of rows
+               that both parties send; besides these, a party learns the number of rows
 Messages       party -> owner: terms (parameters, features, categories); owner -> party: facts, halves of labels and
                counts; party -> owner: joint edges; owner -> party: halves of bins; party -> owner: a receipt
 Cost           to party 1, for n rows, d features, K bins: 4 d 2^edge_bits + n d K / 8 + n / 8 bytes; to party 0, seeds
