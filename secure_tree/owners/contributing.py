@@ -44,6 +44,9 @@ class Line(Protocol):
     @property
     def peer(self) -> str: ...
 
+    @property
+    def wire_sent(self) -> int: ...
+
     def send(self, tag: str, tree: Any) -> None: ...
 
     def receive(self, tag: str, limit: int | None = None) -> Any: ...
@@ -67,7 +70,7 @@ class OwnRowsFacts(Message):
 
 
 def contribute(lines: Sequence[Line], X: TableLike, y: ColumnLike) -> dict[str, Any]:
-    """Contribute a table to both parties, over the lines to party 0 and party 1; return id, rows and the receipts.
+    """Contribute a table to both parties, over lines to party 0 and party 1; return id, rows, receipts, and bytes sent.
 
     Raises ConfigError or DataError, for instance if the parties do not say the same.
     """
@@ -90,7 +93,8 @@ def contribute(lines: Sequence[Line], X: TableLike, y: ColumnLike) -> dict[str, 
         raise DataError(f"{lines[0].peer} and {lines[1].peer} sent different edges: no bins were contributed")
     _send(lines, "owner.bins", divide_bits(one_hot(table.features, edges[0], config)))
     receipts = [line.receive("owner.receipt", _FEW_BYTES) for line in lines]
-    return {"id": facts["id"], "rows": facts["rows"], "receipts": receipts}
+    sent = sum(line.wire_sent for line in lines)
+    return {"id": facts["id"], "rows": facts["rows"], "receipts": receipts, "bytes": sent}
 
 
 def targets(config: TrainConfig, table: Table) -> np.ndarray:

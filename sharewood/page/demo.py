@@ -22,7 +22,7 @@ def demo_page(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.n
     divided = "columns" if data.partition == "vertical" else "rows"
     page = Page(
         title=f"Two parties, one model: {data.title}",
-        subtitle=f"Divided by {divided}: {data.rows[0]:,} rows at party_a, {data.rows[1]:,} at party_b, "
+        subtitle=f"Divided by {divided}: {data.divided}, "
         f"{data.features} features in total. {config.n_estimators} trees of depth {config.max_depth}, "
         f"{config.binning}, trained on secret shares by two processes {_with(report)} on one machine.",
         about=sections.about(report.run),
@@ -126,7 +126,7 @@ def _cost(costs: DemoCosts) -> Section:
 def _disclosure(report: DemoReport) -> Section:
     data = report.data
     facts = [
-        f"row counts ({data.rows[0]:,} and {data.rows[1]:,})",
+        f"row counts ({data.divided})",
         f"the names and order of {data.features} features",
         "every parameter below",
         "the number of trees",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -30,13 +31,23 @@ Stages = dict[str, Stage]
 
 @dataclass(frozen=True)
 class DemoTables(Figures):
-    """Sizes and names of the data; `judged_on`: the validation rows in words."""
+    """Sizes and names of the data; `judged_on`: the validation rows in words.
+
+    rows: of both parties, followed by those of further `owners`.
+    """
 
     rows: list[int]
     features: int
     partition: Partition
     title: str
     judged_on: str
+    owners: list[str] = field(default_factory=list)
+
+    @property
+    def divided(self) -> str:
+        """How many rows everyone has, in words."""
+        first, *others = zip(self.rows, ("party_a", "party_b", *self.owners), strict=True)
+        return ", ".join([f"{first[0]:,} rows at {first[1]}", *(f"{rows:,} at {name}" for rows, name in others)])
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,7 @@ class DemoReport(Figures):
     memory_peak_bytes: dict[str, Peak]
     pid: dict[str, int]
     generator: str
+    contributions: dict[str, dict[str, Any]] = field(default_factory=dict)
     shards: int = 0
     by_shard: dict[str, list[ShardCosts]] | None = None
 
@@ -112,7 +124,7 @@ def print_report(report: DemoReport, out: Path) -> None:
     console = Console()
     data, config = report.data, report.config
     console.print(
-        f"\n[bold]{data.title}[/bold], {data.partition}: {data.rows[0]} rows at party_a, {data.rows[1]} at party_b, "
+        f"\n[bold]{data.title}[/bold], {data.partition}: {data.divided}, "
         f"{data.features} features in all; {config.n_estimators} trees of depth {config.max_depth}, {config.binning}\n"
     )
     console.print(_quality(report))

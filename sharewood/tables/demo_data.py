@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ class DemoData:
     """Both parties' tables to train on and to evaluate on, and how the latter are predicted.
 
     Divided by columns, the first party has the labels and the second None. Only the features `missing` may have missing
-    values.
+    values. owners: tables to train on of further owners, who are no party.
     """
 
     train: tuple[DemoTable, DemoTable]
@@ -39,17 +40,23 @@ class DemoData:
     title: str
     partition: Partition = "horizontal"
     missing: tuple[str, ...] = ()
+    owners: dict[str, DemoTable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for party, (features, _) in zip(PARTIES, self.train, strict=True):
+        for name, (features, _) in (*zip(PARTIES, self.train, strict=True), *self.owners.items()):
             if not len(features):
-                raise DataError(f"{self.title}: no rows are left for {party} to train on")
+                raise DataError(f"{self.title}: no rows are left for {name} to train on")
 
-    def pooled(self, tables: tuple[DemoTable, DemoTable]) -> tuple[np.ndarray, np.ndarray]:
-        """Return both parties' tables as one: features and labels."""
+    @property
+    def trained(self) -> tuple[DemoTable, ...]:
+        """The tables to train on, of both parties and of further owners."""
+        return *self.train, *self.owners.values()
+
+    def pooled(self, tables: Sequence[DemoTable]) -> tuple[np.ndarray, np.ndarray]:
+        """Return tables as one: features and labels."""
         config, known = TrainConfig.of(missing="all", partition=self.partition), [dictionary(x) for x, _ in tables]
         if self.partition == "horizontal":
-            known = [unite(*known)] * 2
+            known = [reduce(unite, known)] * len(known)
         parts = [read_features(x, config, known=own)[0] for (x, _), own in zip(tables, known, strict=True)]
         features = np.concatenate(parts, axis=int(self.partition == "vertical"))
         return features, np.concatenate([y for _, y in tables if y is not None])
@@ -65,8 +72,10 @@ class DemoData:
         return {name: (some(a), some(b)) for name, (a, b) in named.items()}
 
 
-def split(features: pd.DataFrame, labels: np.ndarray, test_size: float, title: str, partition: Partition) -> DemoData:
-    """Hold out `test_size`, give each party half of the rows or of the columns."""
+def split(
+    features: pd.DataFrame, labels: np.ndarray, test_size: float, title: str, partition: Partition, owners: int = 2
+) -> DemoData:
+    """Hold out `test_size`, give each party half of the rows or of the columns. More `owners` have rows to train on."""
 
     def halves(rows: np.ndarray) -> tuple[DemoTable, DemoTable]:
         if partition == "vertical":
@@ -76,21 +85,25 @@ def split(features: pd.DataFrame, labels: np.ndarray, test_size: float, title: s
         return (_rows_of(features, first), labels[first]), (_rows_of(features, second), labels[second])
 
     training, validation = hold_out(len(labels), test_size)
+    *others, training = np.split(training, [len(training) * k // owners for k in range(1, owners - 1)])
     train = halves(training)
-    return DemoData(train, halves(validation) if len(validation) else train, "bins", title, partition)
+    more = {f"owner_{k}": (_rows_of(features, rows), labels[rows]) for k, rows in enumerate(others, 3)}
+    return DemoData(train, halves(validation) if len(validation) else train, "bins", title, partition, owners=more)
 
 
 def _rows_of(table: pd.DataFrame, rows: np.ndarray) -> pd.DataFrame:
     return table.iloc[rows].reset_index(drop=True)
 
 
-def built_in(test_size: float, partition: Partition) -> DemoData:
+def built_in(test_size: float, partition: Partition, owners: int = 2) -> DemoData:
     """Return scikit-learn's breast cancer set."""
     features, labels, title = breast_cancer()
-    return split(features, labels, test_size, title, partition)
+    return split(features, labels, test_size, title, partition, owners)
 
 
-def synthetic(rows: int, features: int, objective: str, test_size: float, partition: Partition) -> DemoData:
+def synthetic(
+    rows: int, features: int, objective: str, test_size: float, partition: Partition, owners: int = 2
+) -> DemoData:
     """Make a table with informative and idle columns; labels are a smooth function of six of them, with noise."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(rows, features)).astype(np.float32)
@@ -102,7 +115,7 @@ def synthetic(rows: int, features: int, objective: str, test_size: float, partit
     else:
         y = noisy if objective == "reg:squarederror" else (noisy > 0).astype(float)
     names = [f"f{i}" for i in range(features)]
-    return split(pd.DataFrame(X, columns=names), y, test_size, f"synthetic, {rows} x {features}", partition)
+    return split(pd.DataFrame(X, columns=names), y, test_size, f"synthetic, {rows} x {features}", partition, owners)
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,35 @@ def test_demo_by_columns(tmp_path, files):
         assert report["data"]["partition"] == "vertical" and report["data"]["features"] == (4 if data else 30)
 
 
+def test_demo_with_further_owners(tmp_path):
+    done = sharewood(
+        "demo", "--rows", 400, "--features", 4, "--owners", 4, "--edges", "joint", "--trees", 3, "--json", "r.json",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "80 rows at party_a, 80 at party_b, 80 at owner_3, 80 at owner_4" in " ".join(done.stdout.split())
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["data"]["rows"] == [80] * 4 and report["data"]["owners"] == ["owner_3", "owner_4"]
+    assert report["contributions"]["owner_3"]["rows"] == 80 and report["contributions"]["owner_4"]["bytes"] > 4 << 18
+    assert abs(report["quality"]["auc"] - report["quality"]["xgboost"]["auc"]) < 0.1
+    assert "that owner_3's rows are valid" in report["revealed"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--owners", 1), "--owners must be at least 2, got 1"),
+        (("--owners", 3), "--owners above 2 needs --edges joint, rows"),
+        (("--owners", 3, "--edges", "joint", "--partition", "vertical"), "--owners above 2 needs --edges joint, rows"),
+        (("--owners", 3, "--edges", "joint", "--test-size", 0), "needs a --test-size above 0"),
+        (("--owners", 900, "--edges", "joint"), "no rows are left for owner_3 to train on"),
+    ],
+)
+def test_what_further_owners_need(tmp_path, arguments, sentence):
+    done = sharewood("demo", *arguments, cwd=tmp_path)
+    assert done.returncode == 2 and sentence in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_regression_on_files(tmp_path, files):
     a, b, t = files(a=GOOD.replace("y", "v"), b=GOOD.replace("y", "v"), t=GOOD.replace("y", "v"))
     done = sharewood(

@@ -25,6 +25,7 @@ from protocols.runtime.workers.keeper import run_apart
 from protocols.runtime.workers.ray_cluster import check_shards
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.model.storage import write_json
+from secure_tree.owners.contributing import MOST_EDGE_BITS
 from secure_tree.public.config import Partition, TrainConfig
 from sharewood.commands.options import one_of
 from sharewood.job.apart import check_apart
@@ -86,6 +87,9 @@ def demo(
     ] = "ferret",
     audit: Annotated[bool, typer.Option("--audit", help="Audit the computation; about three times the bytes.")] = False,
     shards: Annotated[int, typer.Option(help="Number of workers per party, on its own Ray cluster; 0 for none.")] = 0,
+    owners: Annotated[
+        int, typer.Option(help="Owners of rows: two are the parties, and more contribute rows that no party knows.")
+    ] = 2,
     json: Annotated[Path | None, typer.Option(help="Also write the report to this file.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
 ) -> None:
@@ -104,7 +108,8 @@ def demo(
         writable(json)
     if objective.startswith("multi:"):
         raise ConfigError("the demo trains on two classes, numbers or counts: use sharewood train for several classes")
-    parameters = _parameters(objective, trees, depth, bins, edges=edges, local_bins=local_bins)
+    more = _owners(owners, data is not None or divided == "vertical" or edges == "private", test_size)
+    parameters = _parameters(objective, trees, depth, bins, edges=edges, local_bins=local_bins, **more)
     config = TrainConfig.of(**parameters)
     logistic = config.logistic
     if data and (rows or features):
@@ -122,11 +127,11 @@ def demo(
             raise ConfigError(
                 f"a synthetic table needs at least 2 --rows and 1 --features, got {rows or 0} and {features or 0}"
             )
-        chosen = demo_data.synthetic(rows or 0, features or 0, config.objective, test_size, divided)
+        chosen = demo_data.synthetic(rows or 0, features or 0, config.objective, test_size, divided, owners)
     else:
         if not logistic:
             raise ConfigError("the built-in dataset has classes: use --data, or --rows and --features, for regression")
-        chosen = demo_data.built_in(test_size, divided)
+        chosen = demo_data.built_in(test_size, divided, owners)
     origin = {"party_a": data[0], "party_b": data[1], "test": test} if data else {}
     report = run_demo(chosen, parameters, out, offline=how, audit=audit, shards=shards, files=origin)
     if json:
@@ -135,6 +140,19 @@ def demo(
         say_document(report.document())
     else:
         print_report(report, out)
+
+
+def _owners(count: int, apart: bool, test_size: float) -> dict[str, Any]:
+    """Return the parameters that more than two owners need. Raises ConfigError."""
+    if count < 2:
+        raise ConfigError(f"--owners must be at least 2, got {count}")
+    if count == 2:
+        return {}
+    if apart:
+        raise ConfigError("--owners above 2 needs --edges joint, rows, and the built-in or a synthetic table")
+    if not test_size:
+        raise ConfigError("--owners above 2 needs a --test-size above 0: nobody predicts an owner's rows")
+    return {"edge_bits": MOST_EDGE_BITS}
 
 
 def _parameters(objective: str, trees: int, depth: int, bins: str, **more: Any) -> dict[str, Any]:
@@ -182,7 +200,9 @@ def run_demo(
             log.setLevel(logging.WARNING)
         began = perf_counter()
         with Progress(party, config) as shown:
-            model = estimator(**config.model_dump()).fit(party, *data.train[party.rank], observer=shown)
+            model = estimator(**config.model_dump()).fit(
+                party, *data.train[party.rank], observer=shown, contributed=party.contributed
+            )
         seconds = perf_counter() - began
         model.save(out / _HALVES[party.rank])
         margins = model.predict_margin(party, data.test[party.rank][0], data.method)
@@ -198,7 +218,7 @@ def run_demo(
         learned = {"seconds": seconds, "margins": margins, "staged": staged, "revealed": revealed}
         return {"pairing": model.model.facts.pairing, **learned, **costs}
 
-    outcome = run_session(job, offline=offline, audit=audit, shards=shards)
+    outcome = run_session(job, offline=offline, audit=audit, shards=shards, owners=data.owners)
     results = [outcome[name]["result"] for name in PARTIES]
     stages, parts = (
         [{name: Stage(**spent) for name, spent in r[kind].items()} for r in results] for kind in ("stages", "parts")
@@ -208,14 +228,15 @@ def run_demo(
     memory = {name: peaks(outcome[name]["memory_peak_bytes"], outcome[name].get("workers", [])) for name in outcome}
     X, labels = data.pooled(data.test)
     margins = {"Sharewood": np.concatenate([r["margins"] for r in results])}
-    reference = None if why else Reference.alike(config, *data.pooled(data.train))
+    reference = None if why else Reference.alike(config, *data.pooled(data.trained))
     if reference:
         margins["XGBoost"] = reference.margins(X)
     measures = {name: quality(labels, each, config) for name, each in margins.items()}
     report = DemoReport(
         run=Run.now(results[0]["pairing"], read),
         data=DemoTables(
-            rows=[len(features) for features, _ in data.train],
+            rows=[len(features) for features, _ in data.trained],
+            owners=list(data.owners),
             features=X.shape[1],
             partition=data.partition,
             title=data.title,
@@ -229,6 +250,7 @@ def run_demo(
         memory_peak_bytes=memory,
         pid={name: outcome[name]["pid"] for name in outcome},
         generator=offline.maker,
+        contributions={name: outcome[name]["result"] for name in data.owners},
         shards=shards,
         by_shard={name: by_shard(each) for name, each in zip(PARTIES, workers, strict=True)} if shards else None,
     )

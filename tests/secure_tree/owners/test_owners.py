@@ -4,6 +4,7 @@ import contextlib
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost
 
@@ -62,6 +63,25 @@ def test_whatever_is_trained(parameters, shape):
 def test_parties_may_have_no_rows():
     made = tables((0, 0, 45, 38))
     assert len(check(trained(made), 2)) > 1
+
+
+def of_colours(rows, seed, colours):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"x": rng.normal(size=rows), "c": pd.Categorical(rng.choice(colours, rows))})
+    return X, ((X["c"] == "red") + X["x"] > 0.5).astype(int)
+
+
+def of_categories(party):
+    X, y = of_colours(60, party.rank, ["red", "green", "blue"][party.rank :])
+    model = SecureXGBClassifier(**PARAMETERS).fit(party, X, y, contributed=party.contributed)
+    return model.feature_names_in_.tolist(), model.score(party, X, y)
+
+
+def test_categories_of_the_parties():
+    (names, score), _ = run_local(of_categories, owners={"bank": of_colours(80, 5, ["red", "blue"])})
+    assert names == ["x", "c"] and score > 0.8
+    with pytest.raises(DataError, match=r"bank: .*violet"):
+        run_local(of_categories, owners={"bank": of_colours(80, 5, ["red", "violet"])}, timeout=60)
 
 
 def test_without_a_dealer():
@@ -190,6 +210,8 @@ def test_what_an_owner_uploads():
     sent = {}
 
     class Line:
+        wire_sent = 0
+
         def __init__(self, peer):
             self.peer = peer
 
