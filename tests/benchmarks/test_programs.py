@@ -18,7 +18,7 @@ from benchmarks.federated_data import DATA
 from benchmarks.program import DOCS, write_between
 
 FOLDER = {
-    *("checks_cost", "cluster", "compare_vertical", "edges_cost", "extraction", "federated_figures"),
+    *("categories", "checks_cost", "cluster", "compare_vertical", "edges_cost", "extraction", "federated_figures"),
     *("fedxgbllr_rates", "four_systems", "heterogeneity", "owners", "plot_secureboost", "two_runs"),
 }
 FILE = {"crypten_cnn", "federated_fedxgbllr", "federated_virtual_samples", "virtual_samples_update"}
