@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, Protocol
 
 import numpy as np
@@ -30,7 +31,7 @@ from secure_tree.data.contributed import Contributed
 from secure_tree.data.inputs import ColumnLike, TableLike
 from secure_tree.data.table import Table, read_training
 from secure_tree.owners.halves import divide, divide_bits, half, half_of_bits
-from secure_tree.public.config import TrainConfig, validated
+from secure_tree.public.config import ALIASES, TrainConfig, validated
 from secure_tree.public.context import OwnerFacts
 
 MOST_EDGE_BITS = 16
@@ -69,15 +70,19 @@ class OwnRowsFacts(Message):
     rows: Annotated[int, Field(ge=1, lt=1 << 31)]
 
 
-def contribute(lines: Sequence[Line], X: TableLike, y: ColumnLike) -> dict[str, Any]:
+def contribute(
+    lines: Sequence[Line], X: TableLike, y: ColumnLike, consent: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
     """Contribute a table to both parties, over lines to party 0 and party 1; return id, rows, receipts, and bytes sent.
 
-    Raises ConfigError or DataError, for instance if the parties do not say the same.
+    `consent`: parameters of the training that the owner accepts only with these values. Raises ConfigError or
+    DataError, for instance if the parties do not say the same.
     """
     told = [_received(OwnerTerms, line, "owner.terms") for line in lines]
     if told[0] != told[1]:
         raise DataError(f"{lines[0].peer} and {lines[1].peer} sent different terms: nothing was contributed")
     config = validated(TrainConfig, told[0].config)
+    _consents(config, consent)
     known = {column: list(categories) for column, categories in told[0].categories.items()}
     table = read_training(X, y, None, config, known)
     same_names(table.names, tuple(told[0].names), "this owner", lines[0].peer)
@@ -95,6 +100,18 @@ def contribute(lines: Sequence[Line], X: TableLike, y: ColumnLike) -> dict[str, 
     receipts = [line.receive("owner.receipt", _FEW_BYTES) for line in lines]
     sent = sum(line.wire_sent for line in lines)
     return {"id": facts["id"], "rows": facts["rows"], "receipts": receipts, "bytes": sent}
+
+
+def _consents(config: TrainConfig, consent: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a parameter has another value than the owner consents to."""
+    accepted = TrainConfig.of(**consent)
+    for given in consent:
+        name = ALIASES.get(given, given)
+        if (value := getattr(config, name)) != getattr(accepted, name):
+            raise ConfigError(
+                f"this owner consents to {given} {getattr(accepted, name)!r}, and the parties train with {value!r}: "
+                "nothing was contributed"
+            )
 
 
 def targets(config: TrainConfig, table: Table) -> np.ndarray:

@@ -20,7 +20,7 @@ from protocols.runtime.workers.ray_cluster import MOST_SHARDS
 from protocols.transport.certificates import Credentials, expires_soon, expiry
 from secure_tree.public.config import TrainConfig, validated
 from sharewood.job.secrets import SecretSource, Source, named
-from sharewood.job.sections import Dealer, PartySection, PlanShape, Predict, Serve, Strict
+from sharewood.job.sections import Dealer, Owners, PartySection, PlanShape, Predict, Serve, Strict
 from sharewood.tables.columns import Columns
 from sharewood.tables.toml import read_toml
 
@@ -44,6 +44,7 @@ class HostsConfig(Strict):
     """Folder with this host's certificate, its private key and `authority.crt`."""
     dealer: Dealer | None = None
     parties: dict[str, PartySection]
+    owners: Owners | None = None
     train: dict[str, Any] = Field(default_factory=dict)
     """Parameters of training."""
     grid: dict[str, list[Any]] = Field(default_factory=dict)
@@ -82,6 +83,8 @@ class HostsConfig(Strict):
         check_together(self.how, 0, mac=self.predict.mac)
         if self.parties[self.names[0]].address is None:
             raise ValueError(f"parties.{self.names[0]}.address must be set: the first party by name listens there")
+        if self.owners and (taken := {*self.parties, "dealer"} & {*self.owners.names}):
+            raise ValueError(f"owners.names must not name a party or the dealer, got {', '.join(sorted(taken))}")
         if self.predict.to is not None and self.predict.to not in self.parties:
             raise ValueError(f"predict.to must name a party, {' or '.join(self.names)}, got {self.predict.to!r}")
         return self

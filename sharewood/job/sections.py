@@ -46,6 +46,21 @@ class Dealer(Strict):
         return None if self.memory is None else int(self.memory * 1e9)
 
 
+class Owners(Strict):
+    """Owners of rows who are no party: `train` waits for what they contribute. The same at both parties."""
+
+    names: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The names in their certificates."""
+    patience: float = Field(default=600.0, gt=0, allow_inf_nan=False)
+    """Seconds that the owners may take to connect."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Owners:
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(f"owners.names must be distinct, got {', '.join(self.names)}")
+        return self
+
+
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
@@ -76,6 +91,8 @@ class PartySection(Strict):
     """Table that `sharewood align` writes: the rows whose ids both parties have."""
     train_data: Path | None = None
     """Table to train on."""
+    owners_address: str | None = None
+    """Where this party waits for the owners of `[owners]`, as host:port."""
     minimum_rows: int = Field(default=1, ge=1)
     """Fewest rows that the other party must train on; with fewer, `train` is refused at both parties."""
     test_data: Path | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import reprlib
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from secure_tree.agreement.same_rows import check_same_rows, digest_of
 from secure_tree.data.table import held_count
 from secure_tree.functions.links import Output
 from secure_tree.model.shared_model import SharedModel
+from secure_tree.owners.contributing import Line
 from secure_tree.public.config import Method, TrainConfig
 from secure_tree.training.checkpoint import Checkpoints
 from sharewood.job.failures import told_plainly
@@ -77,8 +79,9 @@ def fit(
     watch: Watch | None = None,
     minimum_rows: int = 1,
     before: SharedModel | None = None,
+    contributed: Mapping[str, Line] | None = None,
 ) -> SecureXGBClassifier | SecureXGBRegressor:
-    """Train on own rows with the peer, who must have `minimum_rows`.
+    """Train on own rows with the peer, who must have `minimum_rows`, and on those of owners, if any.
 
     `parameters` are those of TrainConfig, public and the same at both parties.
 
@@ -93,7 +96,12 @@ def fit(
     mine = len(rows.features) - held
     facts = JobFacts.of(
         job="train",
-        same={**parameters, "checkpoints": checkpoints is not None, _IN_SHARDS: isinstance(rows, Sharded)},
+        same={
+            **parameters,
+            "checkpoints": checkpoints is not None,
+            _IN_SHARDS: isinstance(rows, Sharded),
+            "owners": sorted(contributed or ()),
+        },
         ids=rows.has_ids,
         rows=mine,
         minimum_rows=minimum_rows,
@@ -125,6 +133,7 @@ def fit(
             observer=progress,
             checkpoints=checkpoints,
             xgb_model=before,
+            contributed=contributed,
         )
     progress.end()
     assert estimator.model is not None, "fit has set it"

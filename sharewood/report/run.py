@@ -73,7 +73,7 @@ class TrainingTables(Figures):
     """Rows of each party that were trained on, and held out; features of both parties together.
 
     `weighted`, `positives`: whether this party's rows have weights, and the share of its labels that are 1; None if
-    only its workers know.
+    only its workers know. owners: the rows of owners who are no party, by name, if any.
     """
 
     rows: list[int]
@@ -81,6 +81,7 @@ class TrainingTables(Figures):
     features: int
     weighted: bool | None = None
     positives: float | None = None
+    owners: dict[str, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from secure_tree.training.checkpoint import Checkpoints
 from sharewood.commands.options import Audited, Config, FilesKey, Json, PartyName, Passphrase, RayAddress, Shards
 from sharewood.job.config import HostsConfig
 from sharewood.job.files import own_half, own_ray, training_tables
+from sharewood.job.owners import met
 from sharewood.job.session import bringing, on_workers
 from sharewood.job.work import fit
 from sharewood.report.figures import InputFiles, Run
@@ -91,6 +92,8 @@ def _train(
         folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
         key = config.file_key()
         checkpoints = Checkpoints(folder, resume, key=key) if folder else None
+        if config.owners:
+            config.needs(name, "owners_address")
         parameters, rows, validation = training_tables(config, name)
         before = own_half(config, name, "continue_from") if config.party(name).continue_from else None
         out = config.needs(name, "model")
@@ -108,7 +111,9 @@ def _train(
     def program(party: Party) -> TrainingReport:
         # After the parties have connected: it may take longer than the other's `patience`.
         warm_up(config.offline, config.ot)
-        estimator = fit(party, parameters.model_dump(), rows, validation, checkpoints, watch, own.minimum_rows, before)
+        with met(config, name) as owners:
+            asked, minimum = parameters.model_dump(), own.minimum_rows
+            estimator = fit(party, asked, rows, validation, checkpoints, watch, minimum, before, owners)
         assert estimator.model is not None, "fit has set it"
         estimator.model.save(out, key)
         known, used = estimator.model.facts, estimator.config
@@ -121,6 +126,7 @@ def _train(
                 list(known.validation_rows),
                 len(known.names),
                 *_weights_and_positives(rows, used),
+                {owner: count for owner, _, count in known.owners} or None,
             ),
             config=used,
             rounds_of_trees=trees,

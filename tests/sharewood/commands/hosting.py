@@ -105,9 +105,11 @@ def dealing(sessions, cwd):
     assert dealer.returncode == 0, log
 
 
-def write_job(folder, sections, **tables):
-    """Write keys and a file for each role: `sections` of the parties by name, and further tables in both files."""
-    keygen(folder / "keys", ROLES[0], list(ROLES[1:]))
+def write_job(folder, sections, others=(), **tables):
+    """Write keys, also of `others`, and a file for each role: `sections` of the parties by name, and further tables in
+    both files.
+    """
+    keygen(folder / "keys", ROLES[0], [*ROLES[1:], *others])
     addresses = [f"127.0.0.1:{free_port()}" for _ in ROLES]
     for role in ROLES:
         lines = ['tls = "keys"', "[dealer]", f'address = "{addresses[2]}"']

@@ -1,0 +1,135 @@
+"""Owners who are no party contribute between hosts: the commands, their files, and what goes wrong."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc.errors import ConfigError
+from sharewood.job.config import HostsConfig
+from sharewood.job.owners import OwnerConfig
+from tests.sharewood.commands.hosting import ROLES, both, both_end, dealing, free_port, sharewood, start, write_job
+
+OWNERS = ["bank_c", "bank_d"]
+TRAIN = {"n_estimators": 3, "max_depth": 2, "max_bin": 8, "edges": "joint", "edge_bits": 16}
+
+
+def table(rows, seed):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(rows, 3)).round(3), columns=list("uvw"))
+    return frame.assign(label=(frame["u"] + frame["v"] > 0).astype(int))
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Return a folder with the files of two parties, a dealer, and the owners bank_c and bank_d."""
+    ports = [free_port() for _ in ROLES[:2]]
+    sections = {
+        name: {
+            "train_data": f"{name}.csv", "model": f"{name}.npz", "predict_data": f"{name}.csv",
+            "predictions": f"{name}.out.csv", "owners_address": f"127.0.0.1:{port}",
+        }
+        for name, port in zip(ROLES[:2], ports, strict=True)
+    }  # fmt: skip
+    write_job(tmp_path, sections, OWNERS, train=TRAIN, owners={"names": OWNERS, "patience": 30})
+    for name in OWNERS:
+        lines = ['tls = "keys"', "[owner]", f'name = "{name}"', f'data = "{name}.csv"', f'receipt = "{name}.json"']
+        for party, port in zip(ROLES[:2], ports, strict=True):
+            lines += [f"[parties.{party}]", f'address = "127.0.0.1:{port}"']
+        lines += ["[terms]", "max_bin = 8", 'edges = "joint"']
+        (tmp_path / f"{name}.toml").write_text("\n".join(lines) + "\n")
+    for name, seed, rows in (("party_a", 1, 80), ("party_b", 2, 70), ("bank_c", 3, 90), ("bank_d", 4, 60)):
+        table(rows, seed).to_csv(tmp_path / f"{name}.csv", index=False)
+    return tmp_path
+
+
+def contributing(name, cwd):
+    return start("contribute", "--config", f"{name}.toml", cwd=cwd)
+
+
+def ends_of(work):
+    said = {name: process.communicate(timeout=120) for name, process in work.items()}
+    return {name: (process.returncode, *said[name]) for name, process in work.items()}
+
+
+def test_two_owners_contribute_to_a_training_between_hosts(place):
+    with dealing(2, cwd=place):
+        owners = {name: contributing(name, place) for name in OWNERS}
+        both("train", "--json", "{}.train.json", cwd=place)
+        ends = ends_of(owners)
+        assert all(status == 0 for status, _, _ in ends.values()), ends
+        both("predict", cwd=place)
+    report = json.loads((place / "party_a.train.json").read_text())
+    assert report["data"]["rows"] == [80, 70] and report["data"]["owners"] == {"bank_c": 90, "bank_d": 60}
+    for name, rows in (("bank_c", 90), ("bank_d", 60)):
+        receipt = json.loads((place / f"{name}.json").read_text())
+        assert receipt["rows"] == rows and len(receipt["receipts"]) == 2 and receipt["owner"] == name
+        assert f"contributed {rows} rows to party_a and party_b" in ends[name][1]
+    predicted = pd.read_csv(place / "party_a.out.csv")["prediction"]
+    assert ((predicted > 0.5) == (table(80, 1)["label"] == 1)).mean() > 0.85
+
+
+def test_an_owner_that_does_not_consent_is_named_and_nothing_is_trained(place):
+    path = place / "bank_d.toml"
+    path.write_text(path.read_text().replace("max_bin = 8", "max_bin = 16"))
+    with dealing(1, cwd=place):
+        owners = {name: contributing(name, place) for name in OWNERS}
+        trained = both_end("train", cwd=place)
+        ends = ends_of(owners)
+    assert [status for status, _, _ in trained] == [3, 3] and all("bank_d" in said for _, _, said in trained), trained
+    assert ends["bank_d"][0] == 2 and "consents to max_bin 16, and the parties train with 8" in ends["bank_d"][2]
+    assert ends["bank_c"][0] == 3 and ends["bank_c"][2].strip().splitlines()[-1].startswith("sharewood: "), ends
+    assert not (place / "party_a.npz").exists() and not (place / "bank_d.json").exists()
+
+
+def test_an_owner_that_does_not_come_is_named(place):
+    for name in ROLES[:2]:
+        path = place / f"{name}.toml"
+        path.write_text(path.read_text().replace("patience = 30", "patience = 4"))
+    with dealing(1, cwd=place):
+        owner = contributing("bank_c", place)
+        trained = both_end("train", cwd=place)
+        ended = ends_of({"bank_c": owner})["bank_c"]
+    assert all(status == 3 for status, _, _ in trained) and any(
+        "bank_d did not connect" in said for *_, said in trained
+    )
+    assert ended[0] == 3 and "Traceback" not in ended[2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('names = ["bank_c", "bank_d"]', 'names = ["party_a"]', "owners.names must not name a party or the dealer"),
+        ('names = ["bank_c", "bank_d"]', 'names = ["x", "x"]', "owners.names must be distinct"),
+        ('names = ["bank_c", "bank_d"]', "names = []", "owners.names"),
+    ],
+)
+def test_owners_that_are_none_are_refused(place, old, new, sentence):
+    path = place / "party_a.toml"
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(ConfigError, match=sentence):
+        HostsConfig.read(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("[parties.party_b]", "[parties.bank_c]", "parties must name two parties besides bank_c"),
+        ("max_bin = 8", "max_bin = -8", "max_bin"),
+        ('address = "127.0.0.1', 'address = "127.0.0.1:x', "an address must be host:port"),
+        ('name = "bank_c"', 'nome = "bank_c"', "nome"),
+    ],
+)
+def test_a_file_of_an_owner_is_checked(place, old, new, sentence):
+    path = place / "bank_c.toml"
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(ConfigError, match=sentence):
+        OwnerConfig.read(path)
+
+
+def test_without_an_address_for_owners_nobody_waits(place):
+    path = place / "party_a.toml"
+    path.write_text("\n".join(line for line in path.read_text().splitlines() if "owners_address" not in line) + "\n")
+    status, _, said = sharewood("train", "--config", path, "--party", "party_a", cwd=place)
+    assert status == 2 and "parties.party_a.owners_address must be set" in said
