@@ -5,19 +5,13 @@ Start it before or after the parties' `train`: each waits for the others. The ow
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from mpc.host.files import file_errors
 from sharewood.commands.options import Config, Passphrase
 from sharewood.job.owners import OwnerConfig, contribution_of
 from sharewood.logs import in_json, say, say_document
 
 
-def contribute(
-    config: Annotated[Config, typer.Option(help="TOML file of the owner.")], passphrase: Passphrase = None
-) -> None:
+def contribute(config: Config, passphrase: Passphrase = None) -> None:
     job = OwnerConfig.read(config, passphrase=passphrase)
     with file_errors():
         receipt = contribution_of(job)

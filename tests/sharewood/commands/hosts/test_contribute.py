@@ -118,7 +118,7 @@ def test_owners_that_are_none_are_refused(place, old, new, sentence):
         ("[parties.party_b]", "[parties.bank_c]", "parties must name two parties besides bank_c"),
         ("max_bin = 8", "max_bin = -8", "max_bin"),
         ('address = "127.0.0.1', 'address = "127.0.0.1:x', "an address must be host:port"),
-        ('name = "bank_c"', 'nome = "bank_c"', "nome"),
+        ('name = "bank_c"', 'nome = "bank_c"', "owner.name must be set"),
     ],
 )
 def test_a_file_of_an_owner_is_checked(place, old, new, sentence):
