@@ -18,6 +18,7 @@ from secure_tree.agreement.models import agree_on_prediction
 from secure_tree.agreement.numbers import agree_on_numbers, of_model, of_scales
 from secure_tree.agreement.training import agree_on_terms, agree_on_training
 from secure_tree.data.categories import Dictionary, dictionary
+from secure_tree.data.contributed import Contributed, Source
 from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike, frame_of
 from secure_tree.data.magnitudes import check_resolution
 from secure_tree.data.own_rows import Here, OwnRows
@@ -28,12 +29,13 @@ from secure_tree.interface.fitted import Fitted
 from secure_tree.interface.parameters import documented, with_parameters
 from secure_tree.interface.verbose import Verbose, check_verbose
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.owners.admission import admit
+from secure_tree.owners.admission import admit, examine
 from secure_tree.owners.contributing import Line, Owners
+from secure_tree.owners.stored import save
 from secure_tree.prediction.authenticated import input_model
 from secure_tree.prediction.revealing import check_macs, predict_shards, revealed_margins
 from secure_tree.public.config import Method, TrainConfig
-from secure_tree.public.context import TrainingContext
+from secure_tree.public.context import OwnerFacts, TrainingContext
 from secure_tree.public.names import columns_behind
 from secure_tree.public.numerics import MARGIN_SCALE
 from secure_tree.setup.base_score import settle
@@ -73,6 +75,17 @@ def _own_rows(
     return own
 
 
+def _open(
+    party: Party, contributed: Mapping[str, Line] | Source, config: TrainConfig, known: Dictionary, own: OwnRows
+) -> Contributed:
+    """Let the training have contributed rows. Raises ConfigError, DataError, PeerFailure."""
+    source: Source = Owners(contributed) if isinstance(contributed, Mapping) else contributed
+    opened = source.open(party, config, known, own.names)
+    assert isinstance(own, Here), "refused with workers"
+    own.contributed = opened
+    return opened
+
+
 def _categories(model: SharedModel, rank: int, X: TableLike) -> Dictionary:
     """Return the categories that the model knows for the columns of a party's table."""
     trained_on = model.facts.names[model.facts.layout.features_of(rank)]
@@ -100,7 +113,7 @@ class _SecureXGB(Fitted):
         checkpoints: Checkpoints | None = None,
         xgb_model: _SecureXGB | SharedModel | str | Path | None = None,
         verbose: bool | int = False,
-        contributed: Mapping[str, Line] | None = None,
+        contributed: Mapping[str, Line] | Source | None = None,
     ) -> Self:
         """Train on the tables of both parties, who must call this at the same time.
 
@@ -134,9 +147,10 @@ class _SecureXGB(Fitted):
         verbose : bool or int, default False
             Print a line every `verbose` rounds of trees, with the metrics on held-out rows; True: after every
             evaluation, or every tenth of the rounds without held-out rows. It may differ between the parties.
-        contributed : mapping, optional
-            Owners of further rows who are no party, as `party.contributed` has them: {name: line}. Their rows become
-            known to nobody (secure_tree/owners/contributing.py). A party may then have no rows itself.
+        contributed : mapping or Stored, optional
+            Owners of further rows who are no party, as `party.contributed` has them: {name: line}; or a folder that
+            `collect` has written. Their rows become known to nobody (secure_tree/owners/contributing.py). A party may
+            then have no rows itself.
 
         Returns
         -------
@@ -171,8 +185,7 @@ class _SecureXGB(Fitted):
         if contributed:
             if checkpoints or before or sample_weight is not None:
                 raise ConfigError("contributed rows cannot have checkpoints, xgb_model or sample_weight yet")
-            assert isinstance(own, Here), "refused with workers"
-            own.contributed = Owners(contributed).open(party, config, known, own.names)
+            _open(party, contributed, config, known, own)
         context = agree_on_training(party, config, own)
         if before:
             context = as_the_model(before, context)
@@ -204,6 +217,42 @@ class _SecureXGB(Fitted):
         facts = replace(context.facts, pairing=pairing, layout=context.layout.of_parties)
         self.model = SharedModel(party.rank, config, facts, bins.cuts, ensemble)
         return self
+
+    def collect(
+        self,
+        party: Party,
+        X: TableLike,
+        y: ColumnLike,
+        contributed: Mapping[str, Line] | Source,
+        folder: str | Path,
+        key: FileKey | None = None,
+    ) -> tuple[OwnerFacts, ...]:
+        """Keep what owners contribute in a folder, for any number of trainings with these bins and features.
+
+        Both parties must call this at the same time, each with its own rows, which also determine the joint edges.
+        Return the owners. Stage of the meter: setup. Raises as `fit`.
+
+        Parameters
+        ----------
+        party, X, y
+            As of `fit`.
+        contributed : mapping
+            As of `fit`: {name: line}.
+        folder : str or Path
+            A folder for this party's halves: `fit(..., contributed=Stored(folder))` trains on them.
+        key : FileKey, optional
+            Encrypts the files.
+        """
+        config = self.config
+        config.check_trainable()
+        known = agree_on_terms(party, config, dictionary(X))
+        own = _own_rows(party, X, y, None, None, config, known, 0)
+        given = _open(party, contributed, config, known, own)
+        context = agree_on_training(party, config, own)
+        edges = cut_bins(party, context, own).edges
+        for owner, bins, labels in examine(party, context, given, edges):
+            save(Path(folder), owner, bins, labels, edges, config, own.names, key)
+        return given.owners
 
     def predict_margin(
         self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False

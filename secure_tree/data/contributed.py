@@ -36,14 +36,15 @@ class Contributed:
     """The contributions of all owners, in the order of their names.
 
     labels: <the targets of each tree of a round>, [classes, n_i]. counts: a half of how many values have each key,
-    uint32[d, 2^edge_bits]. Once they are admitted: matrices: of every owner the bins of its rows and their transpose;
-    targets: the labels of all owners, [classes, n].
+    uint32[d, 2^edge_bits]; none if the bins were checked before, at `edges`. Once they are admitted: matrices: of every
+    owner the bins of its rows and their transpose; targets: the labels of all owners, [classes, n].
     """
 
     owners: tuple[OwnerFacts, ...]
     labels: list[BShare]
     counts: list[np.ndarray]
     source: ContributedBins
+    edges: np.ndarray | None = None
     matrices: list[tuple[LinearMap, LinearMap]] = field(default_factory=list)
     targets: AShare | None = None
 

@@ -13,6 +13,10 @@ Source         sums with random coefficients, as in the checks of Prio: Corrigan
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import repeat
+
 import numpy as np
 
 from mpc.arithmetic.bits import to_ring
@@ -21,7 +25,7 @@ from mpc.matrix.fixed_operand import FixedOperand, fix
 from mpc.party import Party
 from mpc.planning import planned
 from mpc.rings import Z32
-from mpc.rounds import Steps, parallel
+from mpc.rounds import parallel
 from mpc.shares import AShare, BShare, concatenate
 from secure_tree.data.bins import ORDER_BITS, order_key
 from secure_tree.data.contributed import Contributed
@@ -32,35 +36,50 @@ _COIN_BYTES = 16
 
 
 def admit(party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray) -> None:
-    """Get the bins at these edges, lift and check them. Raises DataError at both parties, which names the owner."""
+    """Get the bins at these edges, check them, and fix them for a training.
+
+    Raises DataError at both parties, which names the owner.
+    """
+    matrices, labels = [], []
+    for words, bits, targets in _checked(party, context, contributed, edges):
+        matrices.append(planned(party, "setup", partial(_fixed, words=words, bits=bits)))
+        labels.append(targets)
+    contributed.admit(matrices, labels)
+
+
+def examine(
+    party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray
+) -> Iterator[tuple[OwnerFacts, BShare, BShare]]:
+    """Get the bins at these edges, and check them; yield <bins> and <labels> of each owner. Raises DataError."""
+    given = zip(contributed.owners, contributed.labels, strict=True)
+    for (owner, labels), (_, bits, _) in zip(given, _checked(party, context, contributed, edges), strict=True):
+        yield owner, bits, labels
+
+
+def _checked(
+    party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray
+) -> Iterator[tuple[AShare, BShare, AShare]]:
+    """Yield [bins], <bins> and [labels] of each owner."""
+    counts: Iterable[np.ndarray | None] = contributed.counts or repeat(None, len(contributed.owners))
     bins = contributed.source.at(edges, has_missing(context.config))
-    given = zip(contributed.owners, contributed.labels, contributed.counts, strict=True)
-    admitted = [
-        _admit(party, owner, bits, labels, counts, edges)
-        for (owner, labels, counts), bits in zip(given, bins, strict=True)
-    ]
-    contributed.admit(*zip(*admitted, strict=True))
+    for owner, labels, count, bits in zip(contributed.owners, contributed.labels, counts, bins, strict=True):
+        words, targets = planned(party, "setup", partial(_lifted, bins=bits, labels=labels))
+        if count is not None:
+            with party.stage("setup"):
+                _check(party, owner, words, targets, count, edges)
+        yield words, bits, targets
 
 
-def _admit(
-    party: Party, owner: OwnerFacts, bits: BShare, labels: BShare, counts: np.ndarray, edges: np.ndarray
-) -> tuple[tuple[FixedOperand, FixedOperand], AShare]:
-    words, targets = planned(party, "setup", lambda party: party.run(_lifted(party, bits, labels)))
-    with party.stage("setup"):
-        _check(party, owner, words, targets, counts, edges)
-    return planned(party, "setup", lambda party: party.run(_fixed(party, words, bits))), targets
-
-
-def _lifted(party: Party, bins: BShare, labels: BShare) -> Steps[tuple[AShare, AShare]]:
-    words, targets = yield from parallel(to_ring.steps(party, bins, Z32), to_ring.steps(party, labels))
+def _lifted(party: Party, bins: BShare, labels: BShare) -> tuple[AShare, AShare]:
+    words, targets = party.run(parallel(to_ring.steps(party, bins, Z32), to_ring.steps(party, labels)))
     return words, targets
 
 
-def _fixed(party: Party, words: AShare, bits: BShare) -> Steps[tuple[FixedOperand, FixedOperand]]:
+def _fixed(party: Party, words: AShare, bits: BShare) -> tuple[FixedOperand, FixedOperand]:
     """Fix the bins, to multiply values of rows, and their transpose, to multiply sets of bins."""
-    columns, lines = yield from parallel(
-        fix.steps(party, words[None], bits[None]),
-        fix.steps(party, bits[None].map(lambda b: b.transpose(0, 2, 1))),
+    turned = bits[None].map(lambda b: b.transpose(0, 2, 1))
+    columns, lines = party.run(
+        parallel(fix.steps(party, words[None], bits[None]), fix.steps(party, turned)),
     )
     return columns, lines
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 from pydantic import Field
 
-from mpc.errors import ConfigError, DataError
+from mpc.errors import ConfigError, DataError, RangeError
 from mpc.party import Party
 from mpc.shares import BShare
 from secure_tree.agreement.messages import VERSION, Hexadecimal, Message, Names, Plain, Text, checked
@@ -35,6 +35,8 @@ from secure_tree.public.config import ALIASES, TrainConfig, validated
 from secure_tree.public.context import OwnerFacts
 
 MOST_EDGE_BITS = 16
+# The bins of one contribution, as bits; a party holds them one per byte for a moment.
+MOST_BITS = 1 << 31
 # A message with halves has as many bytes as its facts say, and these.
 _FEW_BYTES = 1 << 12
 
@@ -158,9 +160,14 @@ class Owners:
         for line in self._lines.values():
             line.send("owner.terms", terms)
         owners, labels, counts = [], [], []
-        classes, buckets = config.classes, 1 << config.edge_bits
+        classes, buckets, bins = config.classes, 1 << config.edge_bits, int(config.max_bin) + has_missing(config)
         for name, line in self._lines.items():
             facts = _received(OwnRowsFacts, line, "owner.facts")
+            if facts.rows * len(names) * bins > MOST_BITS:
+                raise RangeError(
+                    f"{name}: contributes {facts.rows} rows of {len(names)} features with {bins} bins, more than "
+                    f"2^{MOST_BITS.bit_length() - 1} bits: divide them among several contributions"
+                )
             owners.append(OwnerFacts(name, facts.id, facts.rows))
             part = line.receive("owner.labels", classes * facts.rows // 8 + _FEW_BYTES)
             labels.append(BShare(half_of_bits(party.rank, part, (classes, facts.rows)), party.rank))
@@ -181,8 +188,8 @@ class Owners:
 
 def refuse_unsupported(party: Party, config: TrainConfig) -> None:
     """Raise ConfigError for what contributed rows do not support."""
-    if config.partition == "vertical" or not config.joint:
-        raise ConfigError('contributed rows need partition="horizontal" and edges="joint"')
+    if config.partition == "vertical" or not config.joint or config.max_bin == "exact":
+        raise ConfigError('contributed rows need partition="horizontal", edges="joint" and a number as max_bin')
     if config.edge_bits > MOST_EDGE_BITS:
         raise ConfigError(
             f"contributed rows need edge_bits of at most {MOST_EDGE_BITS}, got {config.edge_bits}: an owner counts its "

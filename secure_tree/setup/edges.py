@@ -53,7 +53,8 @@ def cut_bins(party: Party, context: TrainingContext, own: OwnRows) -> Bins:
     layout = context.layout
     if not layout.joint:
         return own.private_bins(layout, party.rank)
-    edges = find_joint(party, context, own)
+    collected = own.contributed.edges if own.contributed else None
+    edges = find_joint(party, context, own) if collected is None else collected
     return own.with_features(Bins(np.zeros((0, len(edges)), np.float32), edges, edges))
 
 

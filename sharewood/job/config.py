@@ -25,7 +25,7 @@ from sharewood.tables.columns import Columns
 from sharewood.tables.toml import read_toml
 
 # The keys of a party's section that name what commands write.
-WRITTEN = "aligned", "model", "checkpoints", "prepared", "predictions", "revealed"
+WRITTEN = "aligned", "contributed", "model", "checkpoints", "prepared", "predictions", "revealed"
 
 
 log = logging.getLogger("sharewood")

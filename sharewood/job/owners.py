@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,16 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from mpc.errors import ConfigError, DataError
+from mpc.host.encryption import FileKey
 from protocols.runtime.hosts import parse_address
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import connect, listen
 from secure_tree.model.storage import write_json
 from secure_tree.owners.contributing import contribute
+from secure_tree.owners.stored import Stored
 from secure_tree.public.config import TrainConfig, validated
+from secure_tree.public.context import OwnerFacts
 from sharewood.job.config import HostsConfig
 from sharewood.job.secrets import Source, named
 from sharewood.job.sections import Strict
@@ -31,16 +34,34 @@ log = logging.getLogger("sharewood")
 
 
 @contextmanager
+def contributed(
+    config: HostsConfig, name: str, key: FileKey | None, without: Collection[str] = ()
+) -> Iterator[Mapping[str, Channel] | Stored]:
+    """Yield what owners contribute to a training: their files, or lines to those who wait for it. Raises as `met`."""
+    folder = config.party(name).contributed
+    if config.owners is None:
+        if without:
+            raise ConfigError("--without needs [owners] in the configuration")
+        yield {}
+    elif folder is None:
+        if without:
+            raise ConfigError(f"--without needs parties.{name}.contributed, the folder that `sharewood collect` writes")
+        with met(config, name) as lines:
+            yield lines
+    else:
+        yield Stored(folder, key, without)
+
+
+@contextmanager
 def met(config: HostsConfig, name: str) -> Iterator[Mapping[str, Channel]]:
     """Wait until every owner that the configuration names has connected to party `name`; yield a line to each.
 
     If the block fails, the owners are told why. Raises PeerTimeout, which names who did not come.
     """
-    if config.owners is None:
-        yield {}
-        return
+    assert config.owners is not None, "the caller has asked"
     address = config.party(name).owners_address
-    assert address is not None, "checked with the configuration"
+    if address is None:
+        raise ConfigError(f"parties.{name}.owners_address must be set: owners connect there")
     missing, until = set(config.owners.names), time.monotonic() + config.owners.patience
     with ExitStack() as stack:
         with listen(parse_address(address), config.credentials(name)) as listener:
@@ -53,6 +74,11 @@ def met(config: HostsConfig, name: str) -> Iterator[Mapping[str, Channel]]:
                 missing.discard(channel.peer)
                 log.info("%s has connected", channel.peer)
         yield lines
+
+
+def shown(owner: OwnerFacts) -> dict[str, Any]:
+    """Return the facts of a contribution for a report."""
+    return {"owner": owner.name, "id": owner.id, "rows": owner.rows}
 
 
 class OwnerSection(Strict):

@@ -93,6 +93,8 @@ class PartySection(Strict):
     """Table to train on."""
     owners_address: str | None = None
     """Where this party waits for the owners of `[owners]`, as host:port."""
+    contributed: Path | None = None
+    """Folder of the owners' contributions, which `collect` writes; without it, `train` waits for the owners."""
     minimum_rows: int = Field(default=1, ge=1)
     """Fewest rows that the other party must train on; with fewer, `train` is refused at both parties."""
     test_data: Path | None = None

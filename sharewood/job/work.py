@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import reprlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from mpc.errors import ConfigError, DataError, PeerFailure
+from mpc.host.encryption import FileKey
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.agreement.messages import Count, Message, Plain, Text, exchange
@@ -19,7 +21,9 @@ from secure_tree.data.table import held_count
 from secure_tree.functions.links import Output
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.contributing import Line
+from secure_tree.owners.stored import Stored
 from secure_tree.public.config import Method, TrainConfig
+from secure_tree.public.context import OwnerFacts
 from secure_tree.training.checkpoint import Checkpoints
 from sharewood.job.failures import told_plainly
 from sharewood.report.progress import Progress, Watch
@@ -36,7 +40,7 @@ _IN_SHARDS = "whether workers read the rows"
 class JobFacts(Message):
     """The job that a party is about to do. The values in `same` must agree."""
 
-    job: Literal["train", "predict", "tune"]
+    job: Literal["train", "predict", "tune", "collect"]
     same: dict[Text, Plain]
     ids: bool
     rows: Count = 0
@@ -79,7 +83,7 @@ def fit(
     watch: Watch | None = None,
     minimum_rows: int = 1,
     before: SharedModel | None = None,
-    contributed: Mapping[str, Line] | None = None,
+    contributed: Mapping[str, Line] | Stored | None = None,
 ) -> SecureXGBClassifier | SecureXGBRegressor:
     """Train on own rows with the peer, who must have `minimum_rows`, and on those of owners, if any.
 
@@ -90,33 +94,14 @@ def fit(
     `validation` are rows to validate the trees on, instead of a fraction of `rows`. `watch` receives the progress.
     `before`: a model to continue with `n_estimators` more rounds.
     """
-    known = {name: value for name, value in parameters.items() if value is not None}
+    owners = sorted(contributed.paths if isinstance(contributed, Stored) else contributed or ())
+    same: dict[str, Plain] = {
+        "checkpoints": checkpoints is not None,
+        _IN_SHARDS: isinstance(rows, Sharded),
+        "owners": owners,
+    }
+    known, theirs = _agreed_parameters(party, "train", parameters, same, rows, validation, minimum_rows)
     config = TrainConfig.of(**known)
-    held = 0 if validation else held_count(config, len(rows.features))
-    mine = len(rows.features) - held
-    facts = JobFacts.of(
-        job="train",
-        same={
-            **parameters,
-            "checkpoints": checkpoints is not None,
-            _IN_SHARDS: isinstance(rows, Sharded),
-            "owners": sorted(contributed or ()),
-        },
-        ids=rows.has_ids,
-        rows=mine,
-        minimum_rows=minimum_rows,
-        missing=list(rows.missing),
-    )
-    theirs = agree(party, facts)
-    check_minimum(facts, theirs)
-    if held:
-        log.warning("test_size %g: %d of %d rows are held out of training", config.test_size, held, mine + held)
-    if parameters.get("max_bin") is None:
-        few = max(mine, theirs.rows) <= EXACT_ROWS
-        known["max_bin"] = "exact" if few and config.edges == "private" else BINS_BEYOND
-    if config.missing != "all" and (rows.missing or theirs.missing):
-        declared = () if config.missing == "none" else config.missing
-        known["missing"] = tuple(sorted({*declared, *rows.missing, *theirs.missing}))
     if config.partition == "vertical":
         check_ids(party, theirs, rows, validation)
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
@@ -141,6 +126,57 @@ def fit(
     if config.early_stopping_rounds:
         log.info("the model keeps %d of %d rounds, with the best %s: %.6g", kept, max(best), config.metric, best[kept])
     return estimator
+
+
+def _agreed_parameters(
+    party: Party,
+    job: Literal["train", "collect"],
+    parameters: dict[str, Any],
+    same: dict[str, Plain],
+    rows: TableRows | Sharded,
+    validation: TableRows | None = None,
+    minimum_rows: int = 1,
+) -> tuple[dict[str, Any], JobFacts]:
+    """Agree with the peer on a job on training rows; return its parameters, and the peer's facts.
+
+    Raises ConfigError, DataError, PeerFailure.
+    """
+    known = {name: value for name, value in parameters.items() if value is not None}
+    config = TrainConfig.of(**known)
+    held = 0 if validation else held_count(config, len(rows.features))
+    mine = len(rows.features) - held
+    facts = JobFacts.of(
+        job=job,
+        same={**parameters, **same},
+        ids=rows.has_ids,
+        rows=mine,
+        minimum_rows=minimum_rows,
+        missing=list(rows.missing),
+    )
+    theirs = agree(party, facts)
+    check_minimum(facts, theirs)
+    if held:
+        log.warning("test_size %g: %d of %d rows are held out of training", config.test_size, held, mine + held)
+    if parameters.get("max_bin") is None:
+        few = max(mine, theirs.rows) <= EXACT_ROWS
+        known["max_bin"] = "exact" if few and config.edges == "private" else BINS_BEYOND
+    if config.missing != "all" and (rows.missing or theirs.missing):
+        declared = () if config.missing == "none" else config.missing
+        known["missing"] = tuple(sorted({*declared, *rows.missing, *theirs.missing}))
+    return known, theirs
+
+
+def collect(
+    party: Party,
+    parameters: dict[str, Any],
+    rows: TableRows,
+    lines: Mapping[str, Line],
+    folder: Path,
+    key: FileKey | None = None,
+) -> tuple[OwnerFacts, ...]:
+    """Keep what owners contribute to trainings with these parameters, as `SecureXGBClassifier.collect`."""
+    known, _ = _agreed_parameters(party, "collect", parameters, {"owners": sorted(lines)}, rows)
+    return SecureXGBClassifier(**known).collect(party, rows.features, rows.labels, lines, folder, key)
 
 
 def predict(

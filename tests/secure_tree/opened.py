@@ -113,19 +113,20 @@ def train_both(
     workers=0,
     before=None,
     owners=None,
+    given=None,
     **parameters,
 ) -> Training:
     """Train, then call `then(model, party)` at both parties. Only the test opens the numbers.
 
     plain: the tables for the twin, if they differ from those of the parties. source: as in `run_both`. workers: the
     number of workers of each party. before: both parties' halves of a model to continue. owners: {name: (X, y)}, whose
-    rows the twin has after those of party 1.
+    rows the twin has after those of party 1. given: what a party of a rank trains on instead of lines to them.
     """
     kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
     classes, depth = TrainConfig.of(**parameters).classes, TrainConfig.of(**parameters).max_depth
     models, shares, masks = [None, None], ([], []), ([], [])
     contexts = {}
-    lines, contributions = contributing(owners or {})
+    lines, contributions = contributing({} if given else owners or {})
 
     def job(party):
         party.randomness = Dealt(party.randomness)
@@ -140,7 +141,11 @@ def train_both(
 
         own = tables[party.rank], labels[party.rank], weights[party.rank]
         model = kind(**parameters).fit(
-            party, *own, observer=observe, xgb_model=before and before[party.rank], contributed=lines[party.rank]
+            party,
+            *own,
+            observer=observe,
+            xgb_model=before and before[party.rank],
+            contributed=given(party.rank) if given else lines[party.rank],
         )
         models[party.rank] = model
         return then(model, party) if then else None

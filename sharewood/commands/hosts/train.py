@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
@@ -20,7 +21,7 @@ from secure_tree.training.checkpoint import Checkpoints
 from sharewood.commands.options import Audited, Config, FilesKey, Json, PartyName, Passphrase, RayAddress, Shards
 from sharewood.job.config import HostsConfig
 from sharewood.job.files import own_half, own_ray, training_tables
-from sharewood.job.owners import met
+from sharewood.job.owners import contributed
 from sharewood.job.session import bringing, on_workers
 from sharewood.job.work import fit
 from sharewood.report.figures import InputFiles, Run
@@ -49,6 +50,9 @@ def train(
         Path | None,
         typer.Option("--from", help="This party's half of a model to add rounds of trees to, at both parties."),
     ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(help="Leave out an owner's contribution, at both parties; repeatable.")
+    ] = None,
     audit: Audited = False,
     shards: Shards = None,
     ray: RayAddress = None,
@@ -67,32 +71,44 @@ def train(
     if job.shards:
         run_apart()
     with watching(live, about | {role: path.name for role, path in files.items() if path}) as watch:
-        report = train_half(job, party, resume, json, watch)
+        report = train_half(job, party, resume, json, watch, without or ())
     print_costs("trained", report, started)
 
 
 def train_half(
-    config: HostsConfig, name: str, resume: bool, json: Path | None, watch: Watch | None = None
+    config: HostsConfig,
+    name: str,
+    resume: bool,
+    json: Path | None,
+    watch: Watch | None = None,
+    without: Collection[str] = (),
 ) -> TrainingReport:
     """Train on the party's file, write its half of the model, and return a report of costs.
 
     If the configuration names a folder for checkpoints, every round of trees is kept there, and `resume` continues from
     them. Prepared material is used as far as the training needs it. `watch` receives the progress of the training.
+    `without`: owners whose contributions are left out.
     """
     with ExitStack() as stack:
         with bringing(config, name):
             stack.enter_context(own_ray(config, name))
-        return _train(config, name, resume, json, watch, stack)
+        return _train(config, name, resume, json, watch, without, stack)
 
 
 def _train(
-    config: HostsConfig, name: str, resume: bool, json: Path | None, watch: Watch | None, stack: ExitStack
+    config: HostsConfig,
+    name: str,
+    resume: bool,
+    json: Path | None,
+    watch: Watch | None,
+    without: Collection[str],
+    stack: ExitStack,
 ) -> TrainingReport:
     with bringing(config, name, writes={"--json": json}):
         folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
         key = config.file_key()
         checkpoints = Checkpoints(folder, resume, key=key) if folder else None
-        if config.owners:
+        if config.owners and config.party(name).contributed is None:
             config.needs(name, "owners_address")
         parameters, rows, validation = training_tables(config, name)
         before = own_half(config, name, "continue_from") if config.party(name).continue_from else None
@@ -111,7 +127,7 @@ def _train(
     def program(party: Party) -> TrainingReport:
         # After the parties have connected: it may take longer than the other's `patience`.
         warm_up(config.offline, config.ot)
-        with met(config, name) as owners:
+        with contributed(config, name, key, without) as owners:
             asked, minimum = parameters.model_dump(), own.minimum_rows
             estimator = fit(party, asked, rows, validation, checkpoints, watch, minimum, before, owners)
         assert estimator.model is not None, "fit has set it"

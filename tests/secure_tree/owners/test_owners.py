@@ -8,14 +8,17 @@ import pandas as pd
 import pytest
 import xgboost
 
-from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync, SharewoodError
+from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync, RangeError, SharewoodError
+from mpc.host.encryption import FileKey
 from protocols.runtime import run_local
-from protocols.testing.two_parties import made_by_both
+from protocols.testing.two_parties import made_by_both, run_both
 from secure_tree import SecureXGBClassifier
 from secure_tree.agreement.messages import VERSION
 from secure_tree.owners import contributing
 from secure_tree.owners.halves import divide, divide_bits, half, half_of_bits
+from secure_tree.owners.stored import Stored
 from secure_tree.public.config import TrainConfig
+from tests.secure_tree.opened import contributing as contributing_in_threads
 from tests.secure_tree.opened import train_both
 from tests.secure_tree.test_twin import check, table
 
@@ -261,3 +264,104 @@ def test_an_owner_that_dies_ends_the_training():
 
     with pytest.raises(SharewoodError, match="bank"):
         run_local(job, owners={"bank": dies}, timeout=60)
+
+
+def kept(folder, made, **parameters):
+    """Collect at both parties, and return what trains on the files."""
+    owners = {f"bank_{k:02}": each for k, each in enumerate(made[2:])}
+    lines, said = contributing_in_threads(owners)
+
+    def job(party):
+        model = SecureXGBClassifier(**{**PARAMETERS, **parameters})
+        return model.collect(party, *made[party.rank], lines[party.rank], folder / str(party.rank))
+
+    (first, second), _ = run_both(job)
+    assert first == second and [each.result()["rows"] for each in said] == [each.rows for each in first]
+    return lambda **more: train_both(
+        *zip(*made[:2], strict=True),
+        given=lambda rank: Stored(folder / str(rank), **more),
+        owners=owners,
+        **{**PARAMETERS, **parameters},
+    )
+
+
+def test_what_was_collected_is_trained_on_again_and_again(tmp_path):
+    train = kept(tmp_path, tables((40, 30, 50, 20)))
+    assert len(check(train(), 2)) > 1 and len(check(train(), 2)) > 1
+    assert len(list((tmp_path / "0").iterdir())) == 2
+    sizes = [path.stat().st_size for rank in "01" for path in (tmp_path / rank).iterdir()]
+    assert max(sizes) < 4000  # a bit per bin of a row
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"max_bin": 16}, "was collected with max_bin 8, this training has 16: collect again"),
+        ({"missing": "all"}, "was collected with missing 'none'"),
+        ({"edge_bits": 12}, "was collected with edge_bits 16"),
+    ],
+)
+def test_halves_of_other_parameters_are_refused(tmp_path, parameters, sentence):
+    made = tables((20, 20, 20))
+    kept(tmp_path, made)
+    with pytest.raises(ConfigError, match=sentence):
+        train_both(
+            *zip(*made[:2], strict=True),
+            given=lambda rank: Stored(tmp_path / str(rank)),
+            **{**PARAMETERS, **parameters},
+        )
+
+
+def test_halves_of_the_other_party_or_of_two_contributions_are_refused(tmp_path):
+    made = tables((20, 20, 20))
+    kept(tmp_path / "one", made)
+    kept(tmp_path / "two", made)
+
+    def given(*folders):
+        return lambda rank: Stored(tmp_path / folders[rank])
+
+    for folders, sentence in (
+        (("one/1", "one/0"), "is the half of bank_00's contribution at party"),
+        (("one/0", "two/1"), "halves of two different contributions"),
+        (("none", "one/1"), "has no contributions: run `sharewood collect`"),
+    ):
+        with pytest.raises(DataError, match=sentence):
+            train_both(*zip(*made[:2], strict=True), given=given(*folders), **PARAMETERS)
+    with pytest.raises(ConfigError, match="has no contribution of bank_07"):
+        Stored(tmp_path / "one/0", without=["bank_07"])
+    path = tmp_path / "one/0/bank_00.npz"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DataError, match=r"bank_00\.npz"):
+        train_both(*zip(*made[:2], strict=True), given=given("one/0", "one/1"), **PARAMETERS)
+
+
+def test_halves_are_encrypted_with_a_key(tmp_path):
+    made = tables((20, 20, 20))
+    lines, _ = contributing_in_threads({"bank": made[2]})
+    key = FileKey.parse("0" * 64, "a test")
+
+    def job(party):
+        model = SecureXGBClassifier(**PARAMETERS)
+        return model.collect(party, *made[party.rank], lines[party.rank], tmp_path / str(party.rank), key)
+
+    run_both(job)
+    assert b"bank" not in (tmp_path / "0" / "bank.npz").read_bytes()
+    check_sources = train_both(
+        *zip(*made[:2], strict=True), given=lambda rank: Stored(tmp_path / str(rank), key), owners={"bank": made[2]},
+        **PARAMETERS,
+    )  # fmt: skip
+    check(check_sources, 2)
+    with pytest.raises(DataError, match="encrypted"):
+        train_both(*zip(*made[:2], strict=True), given=lambda rank: Stored(tmp_path / str(rank)), **PARAMETERS)
+
+
+def test_too_many_bins_are_refused_before_they_are_received():
+    made = tables((20, 20, 20))
+
+    def boundless(lines):
+        for line in lines:
+            line.receive("owner.terms")
+            line.send("owner.facts", {"version": VERSION, "id": "a" * 32, "rows": (1 << 31) - 1})
+
+    with pytest.raises(RangeError, match="bank: contributes 2147483647 rows of 4 features with 8 bins, more than 2.31"):
+        train_both(*zip(*made[:2], strict=True), owners={"bank": boundless}, **PARAMETERS)

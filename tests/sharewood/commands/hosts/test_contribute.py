@@ -28,7 +28,7 @@ def place(tmp_path):
     sections = {
         name: {
             "train_data": f"{name}.csv", "model": f"{name}.npz", "predict_data": f"{name}.csv",
-            "predictions": f"{name}.out.csv", "owners_address": f"127.0.0.1:{port}",
+            "predictions": f"{name}.out.csv", "owners_address": f"127.0.0.1:{port}", "contributed": f"{name}.given",
         }
         for name, port in zip(ROLES[:2], ports, strict=True)
     }  # fmt: skip
@@ -44,6 +44,14 @@ def place(tmp_path):
     return tmp_path
 
 
+def waiting(place):
+    """Let parties wait for owners when they train, instead of collecting before."""
+    for name in ROLES[:2]:
+        path = place / f"{name}.toml"
+        path.write_text("".join(line for line in path.open() if not line.startswith("contributed")))
+    return place
+
+
 def contributing(name, cwd):
     return start("contribute", "--config", f"{name}.toml", cwd=cwd)
 
@@ -53,7 +61,33 @@ def ends_of(work):
     return {name: (process.returncode, *said[name]) for name, process in work.items()}
 
 
+def test_owners_that_have_left_are_trained_on_again_and_again(place):
+    """Collected once by commands; trained with both, without one, and after a withdrawal."""
+    with dealing(4, cwd=place):
+        owners = {name: contributing(name, place) for name in OWNERS}
+        said = both("collect", cwd=place)
+        ends = ends_of(owners)
+        assert all(status == 0 for status, _, _ in ends.values()), ends
+        both("train", "--json", "{}.train.json", cwd=place)
+        both("train", "--without", "bank_c", "--json", "{}.without.json", cwd=place)
+        withdrawn = sharewood(
+            "withdraw", "--config", "party_a.toml", "--party", "party_a", "--owner", "bank_d", cwd=place
+        )
+        uneven = both_end("train", cwd=place)
+    receipt = json.loads((place / "bank_c.json").read_text())
+    assert f"bank_c: 90 rows, contribution {receipt['id']}" in said[0] and "bank_d: 60 rows" in said[1]
+    assert {path.stat().st_mode & 0o777 for path in (place / "party_a.given").iterdir()} == {0o600}
+    with_all, without = (json.loads((place / f"party_b.{kind}.json").read_text()) for kind in ("train", "without"))
+    assert with_all["data"]["owners"] == {"bank_c": 90, "bank_d": 60} and without["data"]["owners"] == {"bank_d": 60}
+    assert withdrawn[0] == 0 and "this party's half is deleted" in withdrawn[1] and "train it again" in withdrawn[1]
+    assert [status for status, _, _ in uneven] == [2, 2] and "disagree on owners" in uneven[0][2], uneven
+    again = sharewood("withdraw", "--config", "party_a.toml", "--party", "party_a", "--owner", "bank_d", cwd=place)
+    assert again[0] == 2 and "has no contribution of bank_d" in again[2]
+
+
+@pytest.mark.long
 def test_two_owners_contribute_to_a_training_between_hosts(place):
+    waiting(place)
     with dealing(2, cwd=place):
         owners = {name: contributing(name, place) for name in OWNERS}
         both("train", "--json", "{}.train.json", cwd=place)
@@ -70,7 +104,9 @@ def test_two_owners_contribute_to_a_training_between_hosts(place):
     assert ((predicted > 0.5) == (table(80, 1)["label"] == 1)).mean() > 0.85
 
 
+@pytest.mark.long
 def test_an_owner_that_does_not_consent_is_named_and_nothing_is_trained(place):
+    waiting(place)
     path = place / "bank_d.toml"
     path.write_text(path.read_text().replace("max_bin = 8", "max_bin = 16"))
     with dealing(1, cwd=place):
@@ -83,7 +119,9 @@ def test_an_owner_that_does_not_consent_is_named_and_nothing_is_trained(place):
     assert not (place / "party_a.npz").exists() and not (place / "bank_d.json").exists()
 
 
+@pytest.mark.long
 def test_an_owner_that_does_not_come_is_named(place):
+    waiting(place)
     for name in ROLES[:2]:
         path = place / f"{name}.toml"
         path.write_text(path.read_text().replace("patience = 30", "patience = 4"))
@@ -129,6 +167,7 @@ def test_a_file_of_an_owner_is_checked(place, old, new, sentence):
 
 
 def test_without_an_address_for_owners_nobody_waits(place):
+    waiting(place)
     path = place / "party_a.toml"
     path.write_text("\n".join(line for line in path.read_text().splitlines() if "owners_address" not in line) + "\n")
     status, _, said = sharewood("train", "--config", path, "--party", "party_a", cwd=place)

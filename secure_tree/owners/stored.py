@@ -1,0 +1,126 @@
+"""Contributions in files: a party's halves of what owners have contributed, for any number of trainings.
+
+A file has one owner's bins and labels as bits, and the joint edges at which the bins were cut. Each training lifts them
+anew (admission.py); the owner is not needed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from mpc.errors import ConfigError, DataError
+from mpc.host.encryption import FileKey
+from mpc.host.files import make_folder, remove
+from mpc.party import Party
+from mpc.shares import BShare
+from secure_tree.data.categories import Dictionary
+from secure_tree.data.contributed import Contributed
+from secure_tree.model.storage import read_arrays, reading, unpack_bits, write_arrays
+from secure_tree.owners.contributing import refuse_unsupported
+from secure_tree.public.config import TrainConfig
+from secure_tree.public.context import OwnerFacts
+
+FORMAT = 1
+_WHAT, _ROLE = "half of a contribution", "contribution"
+# The parameters on which halves depend.
+_SAME = ("max_bin", "edge_bits", "missing", "num_class")
+
+
+def save(
+    folder: Path,
+    owner: OwnerFacts,
+    bins: BShare,
+    labels: BShare,
+    edges: np.ndarray,
+    config: TrainConfig,
+    names: tuple[str, ...],
+    key: FileKey | None = None,
+) -> None:
+    """Write the half of one owner's contribution, encrypted if there is a key. Raises DataError."""
+    facts = {
+        "format": FORMAT,
+        "rank": bins.rank,
+        "owner": owner.name,
+        "id": owner.id,
+        "rows": owner.rows,
+        "names": list(names),
+        "same": _same(config),
+    }
+    halves = {"bins": bins, "labels": labels}
+    arrays = {name: np.packbits(half.bits) for name, half in halves.items()}
+    shapes = {f"{name}_shape": np.array(half.shape) for name, half in halves.items()}
+    make_folder(folder)
+    write_arrays(path_of(folder, owner.name), facts, {"edges": edges, **arrays, **shapes}, key, _ROLE)
+
+
+def path_of(folder: Path, owner: str) -> Path:
+    """Return the file of an owner's contribution."""
+    return folder / f"{owner}.npz"
+
+
+def withdraw(folder: Path, owner: str) -> None:
+    """Delete a party's half of a contribution. Raises DataError if there is none."""
+    path = path_of(folder, owner)
+    if not path.is_file():
+        raise DataError(f"{folder}: has no contribution of {owner}")
+    remove(path)
+
+
+class Stored:
+    """Implements `Source` with files. `without`: owners who are left out."""
+
+    def __init__(self, folder: Path, key: FileKey | None = None, without: Collection[str] = ()) -> None:
+        found = {path.stem: path for path in sorted(folder.glob("*.npz"))} if folder.is_dir() else {}
+        if unknown := sorted(set(without) - found.keys()):
+            raise ConfigError(f"{folder}: has no contribution of {', '.join(unknown)}")
+        self.paths = {name: path for name, path in found.items() if name not in without}
+        if not self.paths:
+            raise DataError(f"{folder}: has no contributions: run `sharewood collect` at both parties")
+        self._key = key
+
+    def open(self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]) -> Contributed:
+        refuse_unsupported(party, config)
+        owners, labels, edges = [], [], []
+        for name, path in self.paths.items():
+            facts, arrays = read_arrays(path, _WHAT, self._key, _ROLE)
+            with reading(path, _WHAT):
+                if facts["format"] != FORMAT:
+                    raise DataError(f"{path}: contribution format {facts['format']}, this Sharewood reads {FORMAT}")
+                if facts["owner"] != name or facts["rank"] != party.rank:
+                    raise DataError(f"{path}: is the half of {facts['owner']}'s contribution at party {facts['rank']}")
+                _check_same(path, facts["same"], _same(config), tuple(facts["names"]), names)
+                owners.append(OwnerFacts(name, facts["id"], facts["rows"]))
+                labels.append(BShare(unpack_bits(arrays["labels"], arrays["labels_shape"]), party.rank))
+                edges.append(arrays["edges"])
+        if any(not np.array_equal(edges[0], each) for each in edges):
+            raise DataError("contributions with other joint edges than the others must be collected together with them")
+        self._rank = party.rank
+        return Contributed(tuple(owners), labels, [], self, edges[0])
+
+    def at(self, edges: np.ndarray, missing: bool) -> Iterator[BShare]:
+        for path in self.paths.values():
+            _, arrays = read_arrays(path, _WHAT, self._key, _ROLE)
+            with reading(path, _WHAT):
+                bits = unpack_bits(arrays["bins"], arrays["bins_shape"])
+            yield BShare(bits, self._rank)
+
+
+def _same(config: TrainConfig) -> dict[str, object]:
+    values = {name: getattr(config, name) for name in _SAME}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def _check_same(
+    path: Path, then: dict[str, object], now: dict[str, object], collected: tuple[str, ...], names: tuple[str, ...]
+) -> None:
+    """Raise ConfigError unless halves were collected with the parameters and features of this training."""
+    for name, value in now.items():
+        if then.get(name) != value:
+            raise ConfigError(
+                f"{path}: was collected with {name} {then.get(name)!r}, this training has {value!r}: collect again"
+            )
+    if collected != names:
+        raise ConfigError(f"{path}: was collected for other features than those of this training: collect again")
