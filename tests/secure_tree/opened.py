@@ -140,13 +140,9 @@ def train_both(
             shares[party.rank].append((tree.winner, rows.gradients, tree.leaves, rows.margin))
 
         own = tables[party.rank], labels[party.rank], weights[party.rank]
-        model = kind(**parameters).fit(
-            party,
-            *own,
-            observer=observe,
-            xgb_model=before and before[party.rank],
-            contributed=given(party.rank) if given else lines[party.rank],
-        )
+        more = {"xgb_model": before and before[party.rank]}
+        more["contributed"] = given(party.rank) if given else lines[party.rank]
+        model = kind(**parameters).fit(party, *own, observer=observe, **more)
         models[party.rank] = model
         return then(model, party) if then else None
 

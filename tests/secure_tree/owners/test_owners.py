@@ -173,7 +173,7 @@ def test_an_owner_that_tells_the_parties_different_numbers_is_named():
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({"edges": "private"}, 'need partition="horizontal" and edges="joint"'),
+        ({"edges": "private"}, 'need partition="horizontal", edges="joint"'),
         ({"edge_bits": 20}, "edge_bits of at most 16, got 20"),
         ({"objective": "squarederror"}, "need an objective of classes"),
         ({"scale_pos_weight": 2.0}, "without weights or scale_pos_weight"),
@@ -363,5 +363,5 @@ def test_too_many_bins_are_refused_before_they_are_received():
             line.receive("owner.terms")
             line.send("owner.facts", {"version": VERSION, "id": "a" * 32, "rows": (1 << 31) - 1})
 
-    with pytest.raises(RangeError, match="bank: contributes 2147483647 rows of 4 features with 8 bins, more than 2.31"):
+    with pytest.raises(RangeError, match="bank: contributes 2147483647 rows of 4 features with 8 bins, more than"):
         train_both(*zip(*made[:2], strict=True), owners={"bank": boundless}, **PARAMETERS)

@@ -12,6 +12,7 @@ from sharewood.job.owners import OwnerConfig
 from tests.sharewood.commands.hosting import ROLES, both, both_end, dealing, free_port, sharewood, start, write_job
 
 OWNERS = ["bank_c", "bank_d"]
+WITHDRAW = "withdraw", "--config", "party_a.toml", "--party", "party_a", "--owner", "bank_d"
 TRAIN = {"n_estimators": 3, "max_depth": 2, "max_bin": 8, "edges": "joint", "edge_bits": 16}
 
 
@@ -70,9 +71,7 @@ def test_owners_that_have_left_are_trained_on_again_and_again(place):
         assert all(status == 0 for status, _, _ in ends.values()), ends
         both("train", "--json", "{}.train.json", cwd=place)
         both("train", "--without", "bank_c", "--json", "{}.without.json", cwd=place)
-        withdrawn = sharewood(
-            "withdraw", "--config", "party_a.toml", "--party", "party_a", "--owner", "bank_d", cwd=place
-        )
+        withdrawn = sharewood(*WITHDRAW, cwd=place)
         uneven = both_end("train", cwd=place)
     receipt = json.loads((place / "bank_c.json").read_text())
     assert f"bank_c: 90 rows, contribution {receipt['id']}" in said[0] and "bank_d: 60 rows" in said[1]
@@ -81,7 +80,7 @@ def test_owners_that_have_left_are_trained_on_again_and_again(place):
     assert with_all["data"]["owners"] == {"bank_c": 90, "bank_d": 60} and without["data"]["owners"] == {"bank_d": 60}
     assert withdrawn[0] == 0 and "this party's half is deleted" in withdrawn[1] and "train it again" in withdrawn[1]
     assert [status for status, _, _ in uneven] == [2, 2] and "disagree on owners" in uneven[0][2], uneven
-    again = sharewood("withdraw", "--config", "party_a.toml", "--party", "party_a", "--owner", "bank_d", cwd=place)
+    again = sharewood(*WITHDRAW, cwd=place)
     assert again[0] == 2 and "has no contribution of bank_d" in again[2]
 
 
