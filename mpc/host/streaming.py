@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Self
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Pieces:
 
 
 class RowsInFile:
-    """A matrix that is received and read in slices of rows, in a file in the system's temporary folder.
+    """A matrix that is received (or kept) and read in slices of rows, in a file in the system's temporary folder.
 
     The file has no name, so it disappears with the process, however that ends. To receive the matrix, iterate and fill
     the buffers. Raises DataError if the folder has no room.
@@ -71,6 +71,14 @@ class RowsInFile:
             with self._room():
                 self._file.write(buffer.data)
                 self._file.flush()
+
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> Self:
+        """Keep a matrix that is in memory."""
+        file = cls(matrix.shape, matrix.dtype)
+        for buffer, rows in zip(file, pieces(matrix.shape[0], file.width), strict=True):
+            buffer[:] = np.ascontiguousarray(matrix[rows]).reshape(-1).view(np.uint8).data
+        return file
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         assert self._file is not None, "rows are received before they are read"

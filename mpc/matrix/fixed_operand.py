@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from mpc.endpoint import Endpoint
-from mpc.matrix.known_matrix import packed_rows
+from mpc.host.streaming import RowsInFile
+from mpc.matrix.known_matrix import packed_rows, storage_of
 from mpc.matrix.linear_map import MatrixRelease
 from mpc.offline import transfers
 from mpc.offline.correlation import View, correlation
@@ -29,6 +30,9 @@ from mpc.rings import Ring, Z2k, packed_bits
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, S, product_scale
 from mpc.words import U8, U64, Shape, packed_size
+
+# An opened matrix of at least this many bytes is kept in a file: each of many matrices is smaller than a known one.
+IN_A_FILE = 1 << 22
 
 
 @correlation
@@ -91,15 +95,22 @@ class SharedProduct:
 
 @dataclass(frozen=True)
 class FixedOperand:
-    """A shared matrix after its opening: M - A, and this party's share of A. If the parties make the masks themselves,
-    A is M and nothing is opened.
+    """A shared matrix after its opening: M - A, in a file if it is one large matrix, and this party's share of M at
+    party 0, of A at party 1. If the parties make the masks themselves, A is M and nothing is opened.
     """
 
     number: int
-    opened: np.ndarray | None
-    mask: np.ndarray
+    opened: np.ndarray | RowsInFile | None
+    own: np.ndarray
     ring: Ring
     scale: int = 0
+
+    def of_opened(self, x: np.ndarray) -> np.ndarray:
+        """Multiply own rows by M - A, which must have been opened."""
+        assert self.opened is not None, "the caller has asked"
+        if isinstance(self.opened, RowsInFile):
+            return storage_of(self.ring).product(self.opened, x[0])[None]
+        return self.ring.matmul(x, self.opened)
 
     def supply(self, party: Endpoint, count: int) -> OperandSupply:
         """Return the operand, which must be a single matrix, as a LinearMap. Masks are taken as they are used."""
@@ -140,22 +151,24 @@ def fix(party: Endpoint, matrix: AShare | BShare, bits: BShare | None = None) ->
     if not party.randomness.has_dealer:
         party.randomness.keep(number, OperandShare(matrix._words, None if bits is None else bits.bits))
         return FixedOperand(number, None, matrix._words, matrix.ring, scale)
-    mask = party.randomness.take(OperandMask(number, matrix.shape, matrix.ring))
-    (opened,) = yield from open_shares(matrix.map(lambda w: matrix.ring.subtract(w, mask)))
-    return FixedOperand(number, opened, mask, matrix.ring, scale)
+    mask, ring = party.randomness.take(OperandMask(number, matrix.shape, matrix.ring)), matrix.ring
+    (opened,) = yield from open_shares(matrix.map(lambda w: ring.subtract(w, mask)))
+    own = ring.add(mask, opened) if party.rank == 0 else mask
+    large = isinstance(ring, Z2k) and len(opened) == 1 and opened.nbytes >= IN_A_FILE
+    return FixedOperand(number, RowsInFile.of(opened[0]) if large else opened, own, ring, scale)
 
 
 @protocol(cost=lambda x, operand: Cost(1, both(_wire(x))))
 def multiply_fixed(party: Endpoint, x: S, operand: FixedOperand) -> Steps[S]:
     """[x] of shape [b, v, k] times the fixed [b, k, m] -> [b, v, m]; scales add. Raises RangeError."""
     ring, scale = operand.ring, product_scale(x, operand.scale) if isinstance(x, AShare) else 0
-    columns = operand.mask.shape[-1]
+    columns = operand.own.shape[-1]
     rho, product = party.randomness.take(OperandProduct(operand.number, x.shape, columns, ring))
     (e,) = yield from open_shares(x.map(lambda w: ring.subtract(w, rho)))
-    words = ring.add(ring.matmul(e, operand.mask), product)
+    # rho (M - A) + rho A + e M, of which party 1 has e A.
+    words = ring.add(ring.matmul(e, operand.own), product)
     if operand.opened is not None:
-        # rho (M - A) + e A + rho A, and only party 0 adds e (M - A).
-        words = ring.add(words, ring.matmul(ring.add(rho, e) if party.rank == 0 else rho, operand.opened))
+        words = ring.add(words, operand.of_opened(rho))
     result: S = x._like(words)
     return result.at_scale(scale) if isinstance(result, AShare) else result  # type: ignore[return-value]
 

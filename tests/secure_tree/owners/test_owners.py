@@ -365,3 +365,10 @@ def test_too_many_bins_are_refused_before_they_are_received():
 
     with pytest.raises(RangeError, match="bank: contributes 2147483647 rows of 4 features with 8 bins, more than"):
         train_both(*zip(*made[:2], strict=True), owners={"bank": boundless}, **PARAMETERS)
+
+
+def test_an_audit_covers_contributed_rows():
+    """An honest training passes, also with an operand in a file."""
+    made = tables((60, 50, 70, 40))
+    (ours, _), _ = run_local(job, owners={"shop": made[3], "bank": made[2]}, audit=True)
+    assert ((ours[:, 1] > 0.5) == made[0][1]).mean() > 0.6
