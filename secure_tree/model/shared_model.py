@@ -23,7 +23,7 @@ from secure_tree.public.context import PublicFacts
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
 
-FORMAT = 9
+FORMAT = 10
 _WHAT = f"Sharewood model file of format {FORMAT}"
 _ROLE = "half of a model"
 _BITS = ("sets_0", "sets_1", "features", "null")

@@ -2,11 +2,11 @@
 
 Functionality  <bins>, <labels> and [counts by key] of an owner -> [bins], [labels]; whether every row has one bin per
                feature (and one class), and whether the bins have the values that were counted, becomes public
-Messages       bits to words (mpc/arithmetic/bits.py); the parties' coins; an opening of 2 words and of d K differences;
+Messages       bits to words (mpc/arithmetic/bits.py); the parties' coins; an opening of 4 words and of d K differences;
                then the bins are fixed (mpc/matrix/fixed_operand.py), one owner after the other
-Cost           n d K (1/8 + 4 + 1/8) bytes each way, 4 n d K dealt; 8 + 4 d K each way for the check
+Cost           n d K (1/8 + 4 + 1/8) bytes each way, 4 n d K dealt; 16 + 4 d (K + 1) each way for the check
 Security       semi-honest parties. The opened words are 0 for an honest owner. Bins and classes that are no one-hots
-               pass with probability at most (K / 2^32)^2: two random sums of the excess, with coins drawn after the
+               pass with probability at most (K / 2^32)^4: four random sums of the excess, with coins drawn after the
                halves came
 Source         sums with random coefficients, as in the checks of Prio: Corrigan-Gibbs and Boneh, NSDI 2017
 """
@@ -33,6 +33,8 @@ from secure_tree.owners.contributing import has_missing
 from secure_tree.public.context import OwnerFacts, TrainingContext
 
 _COIN_BYTES = 16
+# Random sums of the excess that must be 0.
+_SUMS = 4
 
 
 def admit(party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray) -> None:
@@ -66,7 +68,7 @@ def _checked(
         words, targets = planned(party, "setup", partial(_lifted, bins=bits, labels=labels))
         if count is not None:
             with party.stage("setup"):
-                _check(party, owner, words, targets, count, edges)
+                _check(party, owner, words, targets, count, edges, context.layout.optional[-1])
         yield words, bits, targets
 
 
@@ -85,23 +87,32 @@ def _fixed(party: Party, words: AShare, bits: BShare) -> tuple[FixedOperand, Fix
 
 
 def _check(
-    party: Party, owner: OwnerFacts, words: AShare, labels: AShare, counts: np.ndarray, edges: np.ndarray
+    party: Party,
+    owner: OwnerFacts,
+    words: AShare,
+    labels: AShare,
+    counts: np.ndarray,
+    edges: np.ndarray,
+    optional: tuple[int, ...],
 ) -> None:
+    """Raise DataError unless the rows are valid. Only features in `optional` may have missing values."""
     d, size = edges.shape
     hot = words.reshape(owner.rows, d, -1)
     excess = [(hot.sum(axis=2) - 1).reshape(-1)]
     if len(labels) > 1:
         excess.append((labels.sum(axis=0) - 1).narrow(Z32))
     sums = concatenate(excess)
-    coins = public_coins(party, 2 * sums.size).reshape(2, -1)
+    coins = public_coins(party, _SUMS * sums.size).reshape(_SUMS, -1)
     combined = sums.map(lambda w: coins @ w)
-    of_rows = hot.sum(axis=0)[:, :size].reshape(-1)
-    counted = AShare(of_bins(counts, edges).reshape(-1), party.rank)
-    opened = party.reveal(concatenate([combined, of_rows - counted]), what=f"that {owner.name}'s rows are valid")
+    of_rows = hot.sum(axis=0)
+    counted = AShare(of_bins(counts, edges), party.rank)
+    missing = of_rows[[f for f in range(d) if f not in optional], size:]
+    zeros = [combined, (of_rows[:, :size] - counted).reshape(-1), missing.reshape(-1)]
+    opened = party.reveal(concatenate(zeros), what=f"that {owner.name}'s rows are valid")
     assert opened is not None, "revealed to both"
-    if opened[:2].any():
+    if opened[:_SUMS].any():
         raise DataError(f"{owner.name}: its rows have not one bin per feature and one class each: they are not used")
-    if opened[2:].any():
+    if opened[_SUMS:].any():
         raise DataError(f"{owner.name}: its bins are not those of the values that it counted: they are not used")
 
 

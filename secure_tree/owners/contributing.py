@@ -94,9 +94,9 @@ def contribute(
     _send(lines, "owner.labels", divide_bits(targets(config, table)))
     _send(lines, "owner.counts", divide(key_counts(table.features, config.edge_bits)))
     edges = [line.receive("owner.edges") for line in lines]
-    if not all(
-        isinstance(x, np.ndarray) and x.dtype == np.float32 and x.ndim == 2 for x in edges
-    ) or not np.array_equal(*edges):
+    if not all(isinstance(x, np.ndarray) and x.dtype == np.float32 and x.ndim == 2 for x in edges):
+        raise DataError("the parties must send the joint edges: no bins were contributed")
+    if not np.array_equal(*edges) or len(edges[0]) != len(table.names):
         raise DataError(f"{lines[0].peer} and {lines[1].peer} sent different edges: no bins were contributed")
     _send(lines, "owner.bins", divide_bits(one_hot(table.features, edges[0], config)))
     receipts = [line.receive("owner.receipt", _FEW_BYTES) for line in lines]

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from mpc.comparison.pooled_quantiles import PooledColumn, masses_of, pooled_quantiles
-from mpc.errors import RangeError
+from mpc.errors import DataError, RangeError
 from mpc.party import Party
 from mpc.planning import planned
 from secure_tree.data.bins import ORDER_BITS, Bins, order_key, order_value
@@ -55,6 +55,11 @@ def cut_bins(party: Party, context: TrainingContext, own: OwnRows) -> Bins:
         return own.private_bins(layout, party.rank)
     collected = own.contributed.edges if own.contributed else None
     edges = find_joint(party, context, own) if collected is None else collected
+    if edges.shape[1] != layout.sizes[0]:
+        raise DataError(
+            f"contributions were collected with {edges.shape[1]} edges per feature, and {layout.row_count} rows have "
+            f"{layout.sizes[0]}: collect again with a smaller max_bin"
+        )
     return own.with_features(Bins(np.zeros((0, len(edges)), np.float32), edges, edges))
 
 

@@ -131,6 +131,15 @@ def other_values(counts):
     counts[1] = np.roll(counts[1], 9000)
 
 
+def hidden(hot):
+    """Say that values are missing in a feature without missing values, and count them as little."""
+    hot[:, 0, -1], hot[:, 0, :-1] = 1, 0
+
+
+def no_values(counts):
+    counts[0] = 0
+
+
 def of_every_class(bits):
     bits[:, 4] = 1
 
@@ -150,6 +159,13 @@ def test_an_owner_that_lies_is_named(monkeypatch, what, change, sentence):
     classes = {"objective": "multi:ova", "num_class": 3} if what == "targets" else {}
     with pytest.raises(DataError, match=sentence):
         trained(tables((40, 30, 35, 36), classes=3 if classes else 2), **classes)
+
+
+def test_values_are_missing_only_where_they_may_be(monkeypatch):
+    changed(monkeypatch, "one_hot", 36, hidden)
+    changed(monkeypatch, "key_counts", 36, no_values)
+    with pytest.raises(DataError, match="bank_01: its bins are not those of the values that it counted"):
+        trained(tables((40, 30, 35, 36), missing=True), missing=("f1",))
 
 
 def test_an_owner_that_tells_the_parties_different_numbers_is_named():

@@ -1,0 +1,1 @@
+"""Rows of owners who are no party: contributing, collecting, withdrawing."""
