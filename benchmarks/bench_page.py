@@ -99,6 +99,7 @@ as with our dealer.
 
 CrypTen uses plain sockets, and Sharewood uses TLS 1.3. "No TLS" is Sharewood on plain sockets, which exists only for
 this comparison.
+`python -m benchmarks.beside_spu` compares with SecretFlow SPU, which needs an environment of its own.
 
 The first table gives the ratio of CrypTen's median to ours at the largest size: online / offline and online together.
 It depends on the processor, and on the speed of the TLS library. {_machine(run)}:
