@@ -25,7 +25,7 @@ from mpc.matrix.fixed_operand import FixedOperand, fix
 from mpc.party import Party
 from mpc.planning import planned
 from mpc.rings import Z32
-from mpc.rounds import parallel
+from mpc.rounds import Steps, exchange_words, named, parallel
 from mpc.shares import AShare, BShare, concatenate
 from secure_tree.data.bins import ORDER_BITS, order_key
 from secure_tree.data.contributed import Contributed
@@ -102,7 +102,8 @@ def _check(
     if len(labels) > 1:
         excess.append((labels.sum(axis=0) - 1).narrow(Z32))
     sums = concatenate(excess)
-    coins = public_coins(party, _SUMS * sums.size).reshape(_SUMS, -1)
+    seed = party.run(named("owners.coins", _public_coins(party)))
+    coins = np.random.Philox(seed.tolist()).random_raw(_SUMS * sums.size // 2).view(np.uint32).reshape(_SUMS, -1)
     combined = sums.map(lambda w: coins @ w)
     of_rows = hot.sum(axis=0)
     counted = AShare(of_bins(counts, edges), party.rank)
@@ -126,11 +127,8 @@ def of_bins(counts: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.diff(below, axis=1, append=up_to[:, -1:])
 
 
-def public_coins(party: Party, count: int) -> np.ndarray:
-    """Draw words that neither party chooses alone, uint32[count]."""
-    mine = party.draw(_COIN_BYTES)
-    theirs = party.exchange_public("owner.coins", mine)
-    if not isinstance(theirs, bytes) or len(theirs) != _COIN_BYTES:
-        raise DataError(f"the other party must send {_COIN_BYTES} bytes of coins")
-    seed = [a ^ b for a, b in zip(mine, theirs, strict=True)]
-    return np.random.Philox(seed).random_raw((count + 1) // 2).view(np.uint32)[:count]
+def _public_coins(party: Party) -> Steps[np.ndarray]:
+    """Draw a seed that both parties know and neither chooses alone, uint32[4]. One round."""
+    mine = np.frombuffer(party.draw(_COIN_BYTES), np.uint32)
+    (theirs,) = yield from exchange_words([mine], [32])
+    return mine ^ theirs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +12,15 @@ from mpc.checks.verdict import Auditor
 from mpc.endpoint import Audit
 from mpc.errors import ConfigError
 from mpc.planning import Demand, Rehearsal
+from mpc.shares import BShare
 from secure_tree.agreement.training import check_bins, check_declared, check_validation_rows
+from secure_tree.data.contributed import Contributed
 from secure_tree.data.own_rows import Here
 from secure_tree.data.table import Table, held_count
+from secure_tree.owners.admission import admit
+from secure_tree.owners.contributing import refuse_unsupported
 from secure_tree.public.config import TrainConfig
-from secure_tree.public.context import PublicFacts, TrainingContext
+from secure_tree.public.context import OwnerFacts, PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2
 from secure_tree.public.layout import lay_out
 from secure_tree.public.names import is_indicator
@@ -31,7 +36,8 @@ class Sizes:
 
     rows, names: row counts and feature names of each party; a name that contains = is that of an indicator.
     validation_rows: the numbers of separate rows for validation; None: `test_size` of the rows is held out.
-    largest_weight: None if no row has a weight. audit: whether the parties check their computation.
+    largest_weight: None if no row has a weight. audit: whether the parties check their computation. owner_rows: the
+    rows of each owner who is no party.
     """
 
     rows: tuple[int, int]
@@ -39,6 +45,7 @@ class Sizes:
     validation_rows: tuple[int, int] | None = None
     largest_weight: float | None = None
     audit: bool = False
+    owner_rows: tuple[int, ...] = ()
 
     @classmethod
     def numeric(cls, rows: tuple[int, int], features: int) -> Sizes:
@@ -69,7 +76,8 @@ class Sizes:
             bounds = [math.ldexp(1.0, ceil_log2(max(n, 1) * self.largest_weight)) / weight_scale for n in rows]
             masses = min(bounds[0], rows[0]), 0.0 if vertical else min(bounds[1], rows[1])
         indicators = tuple(f for f, name in enumerate(every) if is_indicator(name))
-        layout = lay_out(config, names, rows)
+        more = (sum(self.owner_rows),) if self.owner_rows else ()
+        layout = lay_out(config, (*names, *(names[0] for _ in more)), (*rows, *more))
         check_bins(layout)
         facts = PublicFacts(
             pairing="",
@@ -82,8 +90,28 @@ class Sizes:
             validation_rows=held_out,
             indicators=indicators,
             counts=config.counts,
+            owners=tuple((f"owner {k}", "", n) for k, n in enumerate(self.owner_rows)),
         )
         return TrainingContext(config, facts)
+
+
+@dataclass(frozen=True)
+class _Zeros:
+    """Implements `ContributedBins` in a rehearsal."""
+
+    owners: tuple[OwnerFacts, ...]
+
+    def at(self, edges: np.ndarray, missing: bool) -> Iterator[BShare]:
+        width = edges.shape[0] * (edges.shape[1] + missing)
+        return (BShare(np.zeros((owner.rows, width), np.uint8), 0) for owner in self.owners)
+
+
+def contributed_zeros(context: TrainingContext) -> Contributed:
+    """Return contributions for a rehearsal at party 0."""
+    owners = tuple(OwnerFacts(*owner) for owner in context.facts.owners)
+    labels = [BShare(np.zeros((context.config.classes, owner.rows), np.uint8), 0) for owner in owners]
+    counts = np.zeros((context.layout.feature_count, 1 << context.config.edge_bits), np.uint32)
+    return Contributed(owners, labels, [counts] * len(owners), _Zeros(owners))
 
 
 def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> list[Demand]:
@@ -99,7 +127,7 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     layout, names = context.layout, sizes.names[0]
     rows = layout.rows[0], context.facts.validation_rows[0]
     table, held_out = (Table(np.zeros((n, len(names)), np.float32), names) for n in rows)
-    own = Here(table, held_out)
+    own = Here(table, held_out, contributed_zeros(context) if sizes.owner_rows else None)
     rehearsal = Rehearsal.at(0, has_dealer=dealer)
     party = rehearsal.party
     party.audit = Auditor() if sizes.audit else Audit()
@@ -110,6 +138,9 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
         demands.append(rehearsal.cut(step, times))
 
     bins = cut_bins(party, context, own)
+    if own.contributed:
+        refuse_unsupported(party, config)
+        admit(party, context, own.contributed, bins.edges)
     context, base = settle(party, context, own)
     context = context.with_label_scale(1.0)
     boosting = party.run(set_up(party, context, base, bins, own))

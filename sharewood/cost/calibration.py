@@ -58,22 +58,26 @@ def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = FROM_DEALER,
         y = None if config.partition == "vertical" and party.rank else np.arange(n) % (config.num_class or 2)
         weights = None if sizes.largest_weight is None or y is None else np.full(n, sizes.largest_weight)
 
-        def seconds(rows: int) -> float:
+        def seconds(rows: int, **more: Any) -> float:
             began = perf_counter()
             labels, masses = (None if values is None else values[:rows] for values in (y, weights))
-            kind(**once.model_dump()).fit(party, X[:rows], labels, masses)
+            kind(**once.model_dump()).fit(party, X[:rows], labels, masses, **more)
             return perf_counter() - began
 
         few = min(_FEW, *sizes.rows)
         start = max(0.0, seconds(few) - seconds(few))
         runs = []
-        for _ in range(_RUNS if max(sizes.rows) <= _QUICK and not shards else 1):
+        for _ in range(_RUNS if max(sizes.rows) <= _QUICK and not shards and not sizes.owner_rows else 1):
             party.stages.clear()
-            seconds(n)
+            seconds(n, contributed=party.contributed)
             runs.append({name: stage.seconds for name, stage in party.stages.items()})
         return {"start": start, **{name: min(run[name] for run in runs) for name in runs[0]}}
 
-    outcome = run_session(job, offline=offline, shards=shards)
+    owners = {
+        f"owner_{k}": (_made_up(n, sizes.names[0]), np.arange(n) % (config.num_class or 2))
+        for k, n in enumerate(sizes.owner_rows)
+    }
+    outcome = run_session(job, offline=offline, shards=shards, owners=owners)
     setup, ahead, online, start = (
         [outcome[party]["result"][name] for party in PARTIES] for name in ("setup", "offline", "online", "start")
     )

@@ -39,7 +39,13 @@ def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:
         config = config.model_copy(update={"missing": tuple(sorted(missing))})
     first, second = names
     assert first is not None and second is not None, "checked above"
-    return config, Sizes(shape.rows, (first, second), shape.test_rows, shape.largest_weight, job.audit)
+    owners = job.owners.names if job.owners else ()
+    if len(owners) != len(shape.owner_rows):
+        raise ConfigError(
+            f"plan.owner_rows must have a number for each of the {len(owners)} owners, got {len(shape.owner_rows)}"
+        )
+    weight = shape.largest_weight
+    return config, Sizes(shape.rows, (first, second), shape.test_rows, weight, job.audit, shape.owner_rows)
 
 
 def _names(features: int | tuple[str, ...]) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ NAMES = "w", "x", "y", "kind=a", "kind=b"
         ({"colsample_bytree": 0.5, "subsample": 0.5}, {}),
         ({"missing": ("w", "kind")}, {"largest_weight": 3.0}),
         ({"edges": "joint", "edge_bits": 16}, {"largest_weight": 3.0}),
+        ({"edges": "joint", "edge_bits": 16}, {"owner_rows": (20, 35)}),
         ({"monotone_constraints": {"w": 1, "y": -1}}, {}),
         ({"edges": "private", "local_bins": 16, "test_size": 0.2}, {}),
         ({"objective": "multi:ova", "num_class": 3, "missing": "all"}, {"validation_rows": (5, 0)}),
@@ -53,24 +54,29 @@ def test_the_plan_is_what_happens(parameters, more):
     every = NAMES[:3] if "colsample_bytree" in parameters else NAMES
     rows, names = ((40, 40), (NAMES[:2], NAMES[2:])) if vertical else ((30, 40), (every, every))
 
+    def draw(rng, n, features):
+        columns = {name: rng.normal(size=n) for name in features if "=" not in name}
+        if "kind=a" in features:
+            columns["kind"] = pd.Categorical(rng.choice(["a", "b"], n), ["a", "b"])
+        return pd.DataFrame(columns), np.arange(n) % parameters.get("num_class", 2)
+
     def job(party):
         rng = np.random.default_rng(party.rank)
 
         def table(n):
-            columns = {name: rng.normal(size=n) for name in names[party.rank] if "=" not in name}
-            if "kind=a" in names[party.rank]:
-                columns["kind"] = pd.Categorical(rng.choice(["a", "b"], n), ["a", "b"])
-            y = np.arange(n) % parameters.get("num_class", 2)
-            return pd.DataFrame(columns), None if vertical and party.rank else y
+            X, y = draw(rng, n, names[party.rank])
+            return X, None if vertical and party.rank else y
 
         X, y = table(rows[party.rank])
         weights = np.full(len(X), 3.0) if more.get("largest_weight") and y is not None else None
         held = more.get("validation_rows", (0, 0))[party.rank]
         kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
-        kind(**parameters).fit(party, X, y, weights, eval_set=table(held) if held else None)
+        model, given = kind(**parameters), party.contributed
+        model.fit(party, X, y, weights, eval_set=table(held) if held else None, contributed=given)
         return {name: [s.rounds, s.bytes_sent, s.bytes_dealt] for name, s in party.stages.items()}
 
-    outcome = run_session(job)
+    owners = {f"o{k}": draw(np.random.default_rng(5 + k), n, every) for k, n in enumerate(more.get("owner_rows", ()))}
+    outcome = run_session(job, owners=owners)
     first, second = (outcome[name]["result"] for name in ("party_a", "party_b"))
     expected = plan(TrainConfig.of(**parameters), Sizes(rows, names, **more))
     measured = ["setup", "online"]
