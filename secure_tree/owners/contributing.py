@@ -170,9 +170,9 @@ class Owners:
                 )
             owners.append(OwnerFacts(name, facts.id, facts.rows))
             part = line.receive("owner.labels", classes * facts.rows // 8 + _FEW_BYTES)
-            labels.append(BShare(half_of_bits(party.rank, part, (classes, facts.rows)), party.rank))
+            labels.append(BShare(half_of_bits(party.rank, part, (classes, facts.rows), name), party.rank))
             part = line.receive("owner.counts", 4 * len(names) * buckets + _FEW_BYTES)
-            counts.append(half(party.rank, part, (len(names), buckets), np.uint32))
+            counts.append(half(party.rank, part, (len(names), buckets), np.uint32, name))
         self._rank, self._owners = party.rank, owners
         return Contributed(tuple(owners), labels, counts, self)
 
@@ -182,7 +182,7 @@ class Owners:
         for line, owner in zip(self._lines.values(), self._owners, strict=True):
             shape = owner.rows, edges.shape[0] * (edges.shape[1] + missing)
             part = line.receive("owner.bins", shape[0] * shape[1] // 8 + _FEW_BYTES)
-            yield BShare(half_of_bits(self._rank, part, shape), self._rank)
+            yield BShare(half_of_bits(self._rank, part, shape, owner.name), self._rank)
             line.send("owner.receipt", _digest(part))
 
 

@@ -31,29 +31,29 @@ def divide_bits(bits: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"seed": seed}, {"data": packed ^ _bytes(seed, packed.size)}
 
 
-def half(rank: int, message: Any, shape: Shape, dtype: Any) -> np.ndarray:
-    """Return a party's half of words. Raises ProtocolDesync."""
+def half(rank: int, message: Any, shape: Shape, dtype: Any, sender: str) -> np.ndarray:
+    """Return a party's half of words. Raises ProtocolDesync, which names the sender."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    part = _checked(rank, message, size)
+    part = _checked(rank, message, size, sender)
     return _words(part, shape, dtype) if rank == 0 else part.view(dtype).reshape(shape)
 
 
-def half_of_bits(rank: int, message: Any, shape: Shape) -> np.ndarray:
-    """Return a party's half of bits, uint8. Raises ProtocolDesync."""
+def half_of_bits(rank: int, message: Any, shape: Shape, sender: str) -> np.ndarray:
+    """Return a party's half of bits, uint8. Raises ProtocolDesync likewise."""
     count = math.prod(shape)
-    part = _checked(rank, message, -(-count // 8))
+    part = _checked(rank, message, -(-count // 8), sender)
     packed = _bytes(part, -(-count // 8)) if rank == 0 else part
     return np.unpackbits(packed, count=count).reshape(shape)
 
 
-def _checked(rank: int, message: Any, size: int) -> Any:
+def _checked(rank: int, message: Any, size: int, sender: str) -> Any:
     name = "data" if rank else "seed"
     part = message.get(name) if isinstance(message, dict) and message.keys() == {name} else None
     if rank == 0 and isinstance(part, bytes) and len(part) == SEED_BYTES:
         return part
     if rank == 1 and isinstance(part, np.ndarray) and part.dtype == U8 and part.shape == (size,):
         return part
-    raise ProtocolDesync(f"a half must be {f'{size} bytes' if rank else f'a seed of {SEED_BYTES} bytes'}")
+    raise ProtocolDesync(f"{sender}: a half must be {f'{size} bytes' if rank else f'a seed of {SEED_BYTES} bytes'}")
 
 
 def _words(seed: bytes, shape: Shape, dtype: Any) -> np.ndarray:

@@ -94,7 +94,7 @@ def contributing(owners):
     lines, pool = ({}, {}), ThreadPoolExecutor(max(1, len(owners)))
     said = []
     for name, owner in owners.items():
-        pairs = [memory_pair() for _ in lines]
+        pairs = [memory_pair((party, name)) for party in ("party_a", "party_b")]
         for to_party, (theirs, _) in zip(lines, pairs, strict=True):
             to_party[name] = theirs
         play = owner if callable(owner) else lambda own, owner=owner: contribute(own, *owner)

@@ -206,10 +206,10 @@ def test_each_half_alone_is_uniform():
     seeds, halves = zip(*(divide_bits(bits) for _ in range(20)), strict=True)
     data = np.unpackbits(np.stack([each["data"] for each in halves]))
     assert len({each["seed"] for each in seeds}) == 20 and abs(data.mean() - 0.5) < 0.002
-    again = [half_of_bits(rank, part, bits.shape) for rank, part in enumerate((seeds[0], halves[0]))]
+    again = [half_of_bits(rank, part, bits.shape, "bank") for rank, part in enumerate((seeds[0], halves[0]))]
     assert not (again[0] ^ again[1]).any()
     words = np.arange(60, dtype=np.uint32).reshape(3, 20)
-    first, second = (half(rank, part, words.shape, np.uint32) for rank, part in enumerate(divide(words)))
+    first, second = (half(rank, part, words.shape, np.uint32, "bank") for rank, part in enumerate(divide(words)))
     assert np.array_equal(first + second, words)
 
 
@@ -219,8 +219,8 @@ def test_each_half_alone_is_uniform():
      (1, {"data": np.zeros(8, np.int8)}), (1, {"data": np.zeros(8, np.uint8), "more": 1}), (1, [])],
 )  # fmt: skip
 def test_anything_but_a_half_is_refused(rank, message):
-    with pytest.raises(ProtocolDesync, match="a half must be"):
-        half(rank, message, (2,), np.uint32)
+    with pytest.raises(ProtocolDesync, match="bank: a half must be"):
+        half(rank, message, (2,), np.uint32, "bank")
 
 
 def test_what_an_owner_uploads():
