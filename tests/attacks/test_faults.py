@@ -207,7 +207,7 @@ def trial(bench, fault, rng, outcomes):
 @pytest.fixture(scope="module", autouse=True)
 def warm():
     warm_up()
-    warm_up("bits", "pairwise", "softspoken")
+    warm_up("pairwise", "softspoken")
 
 
 @pytest.mark.long
