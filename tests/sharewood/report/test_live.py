@@ -49,8 +49,8 @@ def test_a_client_follows_a_training(place, monkeypatch):
     original, states = train.fit, []
 
     def fit(party, *arguments):
-        *others, watch, minimum, before = arguments
-        return original(party, *others, watch if party.rank == 0 else None, minimum, before)
+        *others, watch, minimum, before, owners = arguments
+        return original(party, *others, watch if party.rank == 0 else None, minimum, before, owners)
 
     monkeypatch.setattr(train, "fit", fit)
     with ThreadPoolExecutor(1) as pool, watching(port, ABOUT) as watch:
