@@ -26,6 +26,7 @@ from pydantic_core import PydanticUndefined
 from mpc.protocol.catalogue import entries
 from sharewood.cli import Command, app
 from sharewood.job.config import HostsConfig
+from sharewood.job.owners import OwnerConfig
 
 ROOT = Path(__file__).parents[1]
 AT_ROOT = {"README.md": "index.md"} | {name: name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")}
@@ -131,6 +132,7 @@ def _configuration() -> Iterator[str]:
     """Yield the fields of a host's TOML file by section."""
     yield from ("# Configuration of a host", "", "See `examples/two_hosts` for a commented file for each role.", "")
     yield from _section(HostsConfig, "Settings above the first section")
+    yield from _section(OwnerConfig, "File of an owner who is no party")
     yield from ("## [train]", "", "The [parameters of the estimators](../secure_tree.md#parameters).", "")
 
 
