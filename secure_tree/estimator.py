@@ -250,8 +250,10 @@ class _SecureXGB(Fitted):
         given = _open(party, contributed, config, known, own)
         context = agree_on_training(party, config, own)
         edges = cut_bins(party, context, own).edges
-        for owner, bins, labels in examine(party, context, given, edges):
+        # All or none: an owner that is refused leaves nothing of the others either.
+        for owner, bins, labels in list(examine(party, context, given, edges)):
             save(Path(folder), owner, bins, labels, edges, config, own.names, key)
+        given.source.confirm()
         return given.owners
 
     def predict_margin(

@@ -15,10 +15,9 @@ Source         matrix multiplication triples with one fixed operand: Mohassel an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -119,30 +118,6 @@ class MatrixRelease:
         view.drop(self.number)
 
 
-class Supply(Protocol):
-    """What a matrix needs for a number of vectors."""
-
-    def apply(self, party: Endpoint, x: S) -> Steps[S]:
-        """[x] of shape [v, n_in] -> [M x], [v, n_out]."""
-
-
-class Releasable(Protocol):
-    """A masked matrix with a number."""
-
-    @property
-    def number(self) -> int: ...
-
-    def release(self, party: Endpoint) -> None:
-        """End the use of the matrix."""
-
-
-class LinearMap(Releasable, Protocol):
-    """A masked matrix that multiplies shared vectors, whoever knows it: a SharedMatrix or a FixedOperand."""
-
-    def supply(self, party: Endpoint, count: int) -> Supply:
-        """Take what `count` vectors need."""
-
-
 @dataclass
 class SharedMatrix:
     """A matrix that `owner` knows and the other party holds masked; `matrix` is None at the other party."""
@@ -179,21 +154,6 @@ class SharedMatrix:
         """End the use of the matrix: both parties and the dealer forget the masked matrix and its mask."""
         if not self.empty:
             party.randomness.take(MatrixRelease(self.number))
-
-
-@contextmanager
-def released(party: Endpoint, matrices: Sequence[Releasable]) -> Iterator[None]:
-    """Release the matrices after the block. After an error the program is out of step with the dealer, so the party
-    forgets only its own part, and the dealer's part ends with the session.
-    """
-    try:
-        yield
-    except BaseException:
-        for matrix in matrices:
-            party.randomness.forget(matrix.number)
-        raise
-    for matrix in matrices:
-        matrix.release(party)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mpc.matrix.linear_map import LinearMap
+from mpc.matrix.interface import LinearMap
 from mpc.party import Party
 from mpc.shares import AShare, BShare, concatenate
 from secure_tree.data.categories import Dictionary
@@ -22,6 +22,9 @@ class ContributedBins(Protocol):
 
     def at(self, edges: np.ndarray, missing: bool) -> Iterator[BShare]:
         """Return <one-hot bins> of every owner's rows, [n_i, d * bins], one owner after the other."""
+
+    def confirm(self) -> None:
+        """Tell the owners that their contributions are complete here."""
 
 
 class Source(Protocol):

@@ -47,6 +47,7 @@ def admit(party: Party, context: TrainingContext, contributed: Contributed, edge
         matrices.append(planned(party, "setup", partial(_fixed, words=words, bits=bits)))
         labels.append(targets)
     contributed.admit(matrices, labels)
+    contributed.source.confirm()
 
 
 def examine(

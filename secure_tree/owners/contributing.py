@@ -148,6 +148,7 @@ class Owners:
 
     def __init__(self, lines: Mapping[str, Line]) -> None:
         self._lines = dict(sorted(lines.items()))
+        self._digests: list[str] = []
 
     def open(self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]) -> Contributed:
         refuse_unsupported(party, config)
@@ -182,8 +183,13 @@ class Owners:
         for line, owner in zip(self._lines.values(), self._owners, strict=True):
             shape = owner.rows, edges.shape[0] * (edges.shape[1] + missing)
             part = line.receive("owner.bins", shape[0] * shape[1] // 8 + _FEW_BYTES)
-            yield BShare(half_of_bits(self._rank, part, shape, owner.name), self._rank)
-            line.send("owner.receipt", _digest(part))
+            bits = half_of_bits(self._rank, part, shape, owner.name)
+            self._digests.append(_digest(part))
+            yield BShare(bits, self._rank)
+
+    def confirm(self) -> None:
+        for line, digest in zip(self._lines.values(), self._digests, strict=True):
+            line.send("owner.receipt", digest)
 
 
 def refuse_unsupported(party: Party, config: TrainConfig) -> None:

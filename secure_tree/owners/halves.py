@@ -1,6 +1,6 @@
 """Halves of an owner's values: party 0 gets a seed, party 1 the values minus what the seed expands to.
 
-Each half alone is uniform: the seed because it is random, the other as a one-time pad. A seed serves one array.
+Each half by itself is uniform: a seed is random, and the other half is a one-time pad. A seed is used for one array.
 Source: pseudorandom secret sharing by AES-256 in counter mode.
 """
 

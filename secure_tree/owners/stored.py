@@ -57,7 +57,9 @@ def save(
 
 
 def path_of(folder: Path, owner: str) -> Path:
-    """Return the file of an owner's contribution."""
+    """Return the file of an owner's contribution. Raises ConfigError for what is no name."""
+    if not owner or Path(owner).name != owner:
+        raise ConfigError(f"the name of an owner must be that of its certificate, got {owner!r}")
     return folder / f"{owner}.npz"
 
 
@@ -106,6 +108,9 @@ class Stored:
             with reading(path, _WHAT):
                 bits = unpack_bits(arrays["bins"], arrays["bins_shape"])
             yield BShare(bits, self._rank)
+
+    def confirm(self) -> None:
+        """Do nothing: the owners have left."""
 
 
 def _same(config: TrainConfig) -> dict[str, object]:

@@ -21,8 +21,9 @@ import numpy as np
 from mpc.arithmetic.bits import select, to_ring
 from mpc.comparison.comparison import below
 from mpc.lookup.equality import equals_zero
+from mpc.matrix.interface import LinearMap, released
 from mpc.matrix.known_matrix import BinRows, DenseWords
-from mpc.matrix.linear_map import LinearMap, released, share_masked_matrix
+from mpc.matrix.linear_map import share_masked_matrix
 from mpc.party import Party
 from mpc.rings import GF2, Z8, Z64
 from mpc.rounds import Steps, parallel

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpc.arithmetic.bits import to_ring
-from mpc.matrix.linear_map import Releasable
+from mpc.matrix.interface import Releasable
 from mpc.party import Party
 from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps, parallel

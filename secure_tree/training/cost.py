@@ -105,6 +105,9 @@ class _Zeros:
         width = edges.shape[0] * (edges.shape[1] + missing)
         return (BShare(np.zeros((owner.rows, width), np.uint8), 0) for owner in self.owners)
 
+    def confirm(self) -> None:
+        """Do nothing."""
+
 
 def contributed_zeros(context: TrainingContext) -> Contributed:
     """Return contributions for a rehearsal at party 0."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mpc.errors import WorkersLost
-from mpc.matrix.linear_map import released
+from mpc.matrix.interface import released
 from mpc.party import Party
 from mpc.planning import Demand, Rehearsal, provide
 from mpc.shares import AShare

@@ -8,8 +8,9 @@ from operator import add
 
 import numpy as np
 
+from mpc.matrix.interface import LinearMap, Supply
 from mpc.matrix.known_matrix import BinColumns, BinRows
-from mpc.matrix.linear_map import LinearMap, Supply, share_masked_matrix
+from mpc.matrix.linear_map import share_masked_matrix
 from mpc.party import Party
 from mpc.rings import GF2, Z32
 from mpc.rounds import Steps, parallel

@@ -14,7 +14,7 @@ import numpy as np
 
 from mpc.arithmetic.bits import and_bits, select
 from mpc.arithmetic.fixed_factor import FixedValues, fix_values, select_fixed
-from mpc.matrix.linear_map import Releasable
+from mpc.matrix.interface import Releasable
 from mpc.party import Party
 from mpc.rings import integers
 from mpc.rounding.widening import widen

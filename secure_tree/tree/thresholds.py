@@ -9,8 +9,9 @@ from operator import xor
 
 import numpy as np
 
+from mpc.matrix.interface import LinearMap
 from mpc.matrix.known_matrix import DenseBits
-from mpc.matrix.linear_map import LinearMap, share_masked_matrix
+from mpc.matrix.linear_map import share_masked_matrix
 from mpc.party import Party
 from mpc.rings import GF2
 from mpc.rounds import Steps, parallel

@@ -17,7 +17,7 @@ import numpy as np
 
 from mpc.endpoint import Endpoint
 from mpc.errors import WorkersLost
-from mpc.matrix.linear_map import Releasable
+from mpc.matrix.interface import Releasable
 from mpc.party import Party
 from mpc.rounds import Steps
 from mpc.shares import AShare, BShare, concatenate

@@ -49,7 +49,15 @@ def contributed(
         with met(config, name) as lines:
             yield lines
     else:
-        yield Stored(folder, key, without)
+        stored = Stored(folder, key, without)
+        if others := sorted(stored.paths.keys() - {*config.owners.names}):
+            raise ConfigError(
+                f"{folder} has contributions of {', '.join(others)}, whom owners.names lacks: withdraw them, or leave "
+                "them out by --without"
+            )
+        for owner in sorted({*config.owners.names} - stored.paths.keys() - {*without}):
+            log.warning("%s has no contribution of %s, which is left out", folder, owner)
+        yield stored
 
 
 @contextmanager

@@ -10,13 +10,14 @@ import xgboost
 
 from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync, RangeError, SharewoodError
 from mpc.host.encryption import FileKey
+from mpc.matrix import fixed_operand
 from protocols.runtime import run_local
 from protocols.testing.two_parties import made_by_both, run_both
 from secure_tree import SecureXGBClassifier
 from secure_tree.agreement.messages import VERSION
 from secure_tree.owners import contributing
 from secure_tree.owners.halves import divide, divide_bits, half, half_of_bits
-from secure_tree.owners.stored import Stored
+from secure_tree.owners.stored import Stored, withdraw
 from secure_tree.public.config import TrainConfig
 from tests.secure_tree.opened import contributing as contributing_in_threads
 from tests.secure_tree.opened import train_both
@@ -383,8 +384,34 @@ def test_too_many_bins_are_refused_before_they_are_received():
         train_both(*zip(*made[:2], strict=True), owners={"bank": boundless}, **PARAMETERS)
 
 
-def test_an_audit_covers_contributed_rows():
-    """An honest training passes, also with an operand in a file."""
+def test_an_audit_covers_contributed_rows(monkeypatch):
+    """An honest training passes, also with operands in files."""
+    monkeypatch.setattr(fixed_operand, "IN_A_FILE", 1)
     made = tables((60, 50, 70, 40))
     (ours, _), _ = run_local(job, owners={"shop": made[3], "bank": made[2]}, audit=True)
     assert ((ours[:, 1] > 0.5) == made[0][1]).mean() > 0.6
+
+
+def test_a_collection_keeps_all_contributions_or_none(tmp_path, monkeypatch):
+    """The first owner is honest, the second lies: nothing is kept, and the first has no receipt."""
+    changed(monkeypatch, "one_hot", 36, two_bins)
+    made = tables((30, 30, 35, 36))
+    lines, said = contributing_in_threads({"bank_00": made[2], "bank_01": made[3]})
+
+    def job(party):
+        model = SecureXGBClassifier(**PARAMETERS)
+        try:
+            model.collect(party, *made[party.rank], lines[party.rank], tmp_path / str(party.rank))
+        finally:
+            for line in lines[party.rank].values():
+                line.close()
+
+    with pytest.raises(DataError, match="bank_01: its rows have not one bin per feature"):
+        run_both(job)
+    assert list(tmp_path.iterdir()) == [] and all(isinstance(each.exception(), PeerFailure) for each in said)
+
+
+@pytest.mark.parametrize("name", ["../party_a", "/etc/passwd", "a/b", ""])
+def test_an_owner_is_no_path(tmp_path, name):
+    with pytest.raises(ConfigError, match="the name of an owner"):
+        withdraw(tmp_path, name)

@@ -64,7 +64,7 @@ def ends_of(work):
 
 def test_owners_that_have_left_are_trained_on_again_and_again(place):
     """Collected once by commands; trained with both, without one, and after a withdrawal."""
-    with dealing(4, cwd=place):
+    with dealing(5, cwd=place):
         owners = {name: contributing(name, place) for name in OWNERS}
         said = both("collect", cwd=place)
         ends = ends_of(owners)
@@ -73,6 +73,10 @@ def test_owners_that_have_left_are_trained_on_again_and_again(place):
         both("train", "--without", "bank_c", "--json", "{}.without.json", cwd=place)
         withdrawn = sharewood(*WITHDRAW, cwd=place)
         uneven = both_end("train", cwd=place)
+        for name in ROLES[:2]:
+            path = place / f"{name}.toml"
+            path.write_text(path.read_text().replace('["bank_c", "bank_d"]', '["bank_d"]'))
+        unnamed = both_end("train", cwd=place)
     receipt = json.loads((place / "bank_c.json").read_text())
     assert f"bank_c: 90 rows, contribution {receipt['id']}" in said[0] and "bank_d: 60 rows" in said[1]
     assert {path.stat().st_mode & 0o777 for path in (place / "party_a.given").iterdir()} == {0o600}
@@ -80,6 +84,7 @@ def test_owners_that_have_left_are_trained_on_again_and_again(place):
     assert with_all["data"]["owners"] == {"bank_c": 90, "bank_d": 60} and without["data"]["owners"] == {"bank_d": 60}
     assert withdrawn[0] == 0 and "this party's half is deleted" in withdrawn[1] and "train it again" in withdrawn[1]
     assert [status for status, _, _ in uneven] == [2, 2] and "disagree on owners" in uneven[0][2], uneven
+    assert [status for status, _, _ in unnamed] == [2, 2] and "has contributions of bank_c" in unnamed[1][2], unnamed
     again = sharewood(*WITHDRAW, cwd=place)
     assert again[0] == 2 and "has no contribution of bank_d" in again[2]
 
