@@ -183,8 +183,8 @@ class _SecureXGB(Fitted):
             known = _categories(before, party.rank, header)
         own = _own_rows(party, X, y, sample_weight, eval_set, config, known, 0 if contributed else 1)
         if contributed:
-            if checkpoints or before or sample_weight is not None:
-                raise ConfigError("contributed rows cannot have checkpoints, xgb_model or sample_weight yet")
+            if checkpoints or before:
+                raise ConfigError("contributed rows cannot have checkpoints or xgb_model yet")
             _open(party, contributed, config, known, own)
         context = agree_on_training(party, config, own)
         if before:
@@ -226,6 +226,7 @@ class _SecureXGB(Fitted):
         contributed: Mapping[str, Line] | Source,
         folder: str | Path,
         key: FileKey | None = None,
+        sample_weight: ColumnLike | None = None,
     ) -> tuple[OwnerFacts, ...]:
         """Keep what owners contribute in a folder, for any number of trainings with these bins and features.
 
@@ -234,7 +235,7 @@ class _SecureXGB(Fitted):
 
         Parameters
         ----------
-        party, X, y
+        party, X, y, sample_weight
             As of `fit`.
         contributed : mapping
             As of `fit`: {name: line}.
@@ -246,13 +247,13 @@ class _SecureXGB(Fitted):
         config = self.config
         config.check_trainable()
         known = agree_on_terms(party, config, dictionary(X))
-        own = _own_rows(party, X, y, None, None, config, known, 0)
+        own = _own_rows(party, X, y, sample_weight, None, config, known, 0)
         given = _open(party, contributed, config, known, own)
         context = agree_on_training(party, config, own)
         edges = cut_bins(party, context, own).edges
         # All or none: an owner that is refused leaves nothing of the others either.
-        for owner, bins, labels in list(examine(party, context, given, edges)):
-            save(Path(folder), owner, bins, labels, edges, config, own.names, key)
+        for owner, bins, labels, weights in list(examine(party, context, given, edges)):
+            save(Path(folder), owner, bins, labels, weights, edges, config, own.names, key)
         given.source.confirm()
         return given.owners
 

@@ -36,7 +36,7 @@ class Numbers(Message):
 def of_training(context: TrainingContext) -> dict[str, str]:
     """Return the digests that must be equal at both parties. Raises RangeError if the arithmetic cannot hold it."""
     config, facts = context.config, context.facts
-    rows = zip(facts.validation_rows, facts.layout.rows[:2], strict=True)
+    rows = zip(facts.validation_rows, facts.layout.rows, strict=True)
     held_out = [held_rows(config, own + trained_on) for own, trained_on in rows]
     return {
         "tables of functions": _tables(config),

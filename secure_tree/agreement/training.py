@@ -6,6 +6,7 @@ import hashlib
 import math
 import reprlib
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -15,6 +16,7 @@ from mpc.party import Party
 from secure_tree.agreement.messages import Count, Hexadecimal, Message, Names, Plain, Power, Text, exchange
 from secure_tree.agreement.numbers import agree_on_numbers, of_training
 from secure_tree.data.categories import Dictionary, unite
+from secure_tree.data.contributed import Contributed
 from secure_tree.data.magnitudes import Magnitudes, label_exponent, magnitudes, weight_exponents
 from secure_tree.data.own_rows import OwnRows
 from secure_tree.public.config import TrainConfig, validated
@@ -42,19 +44,30 @@ class Terms(Message):
     categories: dict[Text, Annotated[list[Text], Field(max_length=10_000)]]
 
 
+class Contribution(Message):
+    """The facts of an owner, as in OwnerFacts; `held`: how many of its rows are held out."""
+
+    name: Text
+    id: Hexadecimal
+    rows: Count
+    held: Count
+    exponent: Power | None
+    weight: Power | None
+
+
 class TrainingFacts(Message):
     """The public facts of a party's tables.
 
     exponent: base-2 exponent of the power of two above the largest label in magnitude; None for classes, or if all
-    labels are 0. weights: the exponents for the largest weight and for the sum of all weights. owners: names, ids and
-    rows of the contributions that the party has.
+    labels are 0. weights: the exponents for the largest weight and for the sum of all weights. owners: of the
+    contributions that the party has.
     """
 
     names: Names
     indicators: list[Count]
     rows: Count
     validation_rows: Count
-    owners: list[tuple[Text, Hexadecimal, Count]]
+    owners: list[Contribution]
     labelled: bool
     exponent: Power | None
     weights: tuple[Power, Power] | None
@@ -122,13 +135,18 @@ def agree_on_training(party: Party, config: TrainConfig, own: OwnRows) -> Traini
         labelled=large.labelled,
         exponent=label_exponent(config, large, Magnitudes.of(own.validation)),
         weights=weight_exponents(large),
-        owners=[(each.name, each.id, each.rows) for each in own.contributed.owners] if own.contributed else [],
+        owners=_owners(own.contributed) if own.contributed else [],
         token=party.draw(16).hex(),
     )
     theirs = exchange(party, "training.facts", mine)
     context = TrainingContext(config, _joined(config, party.rank, mine, theirs))
     agree_on_numbers(party, "training.numbers", of_training(context))
     return context
+
+
+def _owners(contributed: Contributed) -> list[Contribution]:
+    held = (len(rows) for rows in contributed.held)
+    return [Contribution.of(**asdict(owner), held=n) for owner, n in zip(contributed.owners, held, strict=True)]
 
 
 def agree_on_resumption(party: Party, resume: bool, training: str | None, points: Collection[tuple[int, str]]) -> int:
@@ -180,21 +198,25 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
         if mine.indicators != theirs.indicators or not theirs.labelled:
             raise DataError("both parties of horizontal data must have labels and the same categorical columns")
     check_declared(config, names)
-    validation_rows = ordered[0].validation_rows, ordered[1].validation_rows
-    check_validation_rows(validation_rows)
+    held = [each.held for each in mine.owners]
+    check_validation_rows((ordered[0].validation_rows, ordered[1].validation_rows))
+    for each in mine.owners:
+        check_validation_rows([each.held], each.name)
+    validation_rows = ordered[0].validation_rows, ordered[1].validation_rows, *([sum(held)] if held else [])
     if config.early_stopping_rounds and not any(validation_rows):
         raise ConfigError("early_stopping_rounds needs held-out rows: set test_size, test_data or an eval_set")
     _same_owners(mine, theirs)
     if not mine.owners and not (mine.rows and theirs.rows):
         raise DataError("X: a party needs at least one row to train")
     more = (names[0],) if mine.owners else ()
-    rows = ordered[0].rows, ordered[1].rows, *([sum(n for _, _, n in mine.owners)] if mine.owners else [])
+    rows = ordered[0].rows, ordered[1].rows, *([sum(o.rows - o.held for o in mine.owners)] if mine.owners else [])
     layout = lay_out(config, names + more, rows)
     check_bins(layout)
     every = names[0] + names[1] if layout.vertical else names[0]
     config.directions(every)
-    bound = math.ldexp(1.0, max((f.exponent for f in ordered if f.exponent is not None), default=0))
-    weight_scale, masses = _weights(ordered)
+    every_label = [*(f.exponent for f in ordered), *(each.exponent for each in mine.owners)]
+    bound = math.ldexp(1.0, max((e for e in every_label if e is not None), default=0))
+    weight_scale, masses = _weights(ordered, mine.owners)
     indicators = {layout.features_of(p).start + f for p in (0, 1) for f in ordered[p].indicators}
     return PublicFacts(
         pairing=pairing_id(ordered[0].token, ordered[1].token),
@@ -208,37 +230,47 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
         validation_rows=validation_rows,
         indicators=tuple(sorted(indicators)),
         counts=config.counts,
-        owners=tuple(mine.owners),
+        owners=tuple((each.name, each.id, each.rows - each.held) for each in mine.owners),
     )
 
 
 def _same_owners(mine: TrainingFacts, theirs: TrainingFacts) -> None:
     """Raise DataError, which names an owner, unless both parties have the same contributions."""
-    here, there = ({name: (id, rows) for name, id, rows in facts.owners} for facts in (mine, theirs))
+    here, there = ({each.name: each for each in facts.owners} for facts in (mine, theirs))
     for name in sorted(here.keys() | there.keys()):
         if name not in here or name not in there:
             raise DataError(f"{name}: only one party has its contribution")
-        if here[name][1] != there[name][1]:
+        if here[name].rows != there[name].rows:
             raise DataError(
-                f"{name}: it told this party {here[name][1]} rows and the other party {there[name][1]}: it is not used"
+                f"{name}: it told this party {here[name].rows} rows and the other party {there[name].rows}: it is not "
+                "used"
             )
         if here[name] != there[name]:
             raise DataError(f"{name}: the parties have halves of two different contributions")
 
 
-def _weights(facts: Sequence[TrainingFacts]) -> tuple[float | None, tuple[float, float] | None]:
-    """Return `weight_scale` and `masses` of PublicFacts, or None if no party has weights.
+def _weights(
+    facts: Sequence[TrainingFacts], owners: Sequence[Contribution]
+) -> tuple[float | None, tuple[float, ...] | None]:
+    """Return `weight_scale` and `masses` of PublicFacts, or None if no row has a weight.
 
-    Each row of a party without weights counts 1.
+    Each row of a party or an owner without weights counts 1. What owners say of their weights bounds each of them.
     """
-    if all(f.weights is None for f in facts):
+    if all(f.weights is None for f in facts) and all(each.weight is None for each in owners):
         return None, None
-    largest, total = zip(*((0, ceil_log2(f.rows)) if f.weights is None else f.weights for f in facts), strict=True)
-    scale = max(own for f, own in zip(facts, largest, strict=True) if f.labelled)
+    largest, total = zip(
+        *((0, ceil_log2(max(f.rows, 1))) if f.weights is None else f.weights for f in facts), strict=True
+    )
+    heaviest = [each.weight or 0 for each in owners]
+    of_parties = [own for f, own in zip(facts, largest, strict=True) if f.labelled and (f.rows or not owners)]
+    scale = max([*of_parties, *heaviest])
     first, second = (
         min(math.ldexp(1.0, own - scale), f.rows) if f.labelled else 0.0 for f, own in zip(facts, total, strict=True)
     )
-    return math.ldexp(1.0, scale), (first, second)
+    contributed = sum(
+        math.ldexp(each.rows - each.held, own - scale) for each, own in zip(owners, heaviest, strict=True)
+    )
+    return math.ldexp(1.0, scale), (first, second, *([contributed] if owners else []))
 
 
 def pairing_id(*tokens: str) -> str:
@@ -254,12 +286,12 @@ def check_declared(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> Non
             raise ConfigError(f"missing: no party has a feature {name!r}")
 
 
-def check_validation_rows(rows: tuple[int, int]) -> None:
-    """Raise DataError if a party holds out so few rows that a metric would reveal single rows."""
+def check_validation_rows(rows: Sequence[int], who: str = "a party") -> None:
+    """Raise DataError if somebody holds out so few rows that a metric would reveal single rows."""
     for count in rows:
         if 0 < count < LEAST_VALIDATION_ROWS:
             raise DataError(
-                f"a party must hold out at least {LEAST_VALIDATION_ROWS} rows or none, got {count}: a metric over so "
+                f"{who} must hold out at least {LEAST_VALIDATION_ROWS} rows or none, got {count}: a metric over so "
                 "few would reveal single rows"
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -11,7 +11,7 @@ import numpy as np
 
 from mpc.matrix.interface import LinearMap
 from mpc.party import Party
-from mpc.shares import AShare, BShare, concatenate
+from mpc.shares import AShare, BShare
 from secure_tree.data.categories import Dictionary
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerFacts
@@ -38,22 +38,37 @@ class Source(Protocol):
 class Contributed:
     """The contributions of all owners, in the order of their names.
 
-    labels: <the targets of each tree of a round>, [classes, n_i]. counts: a half of how many values have each key,
-    uint32[d, 2^edge_bits]; none if the bins were checked before, at `edges`. Once they are admitted: matrices: of every
-    owner the bins of its rows and their transpose; targets: the labels of all owners, [classes, n].
+    labels: <bits of labels>, [l, n_i], as in secure_tree/owners/encoding.py. weights: <bits of weights>, [w, n_i], if
+    the owner has any. counts: a half of how many values of the rows to train on have each key, uint32[d, 2^edge_bits];
+    none if the bins were checked before, at `edges`. held: which rows of every owner are held out.
+
+    Once they are admitted: matrices: of every owner the bins of its rows to train on, and their transpose. held_out:
+    the transposed bins of its held-out rows, if there are any. targets, validation_targets: [classes, n] of all owners,
+    numbers over the label bound at LABEL_SCALE until the unit is settled. row_weights: [n], if any row has a weight.
     """
 
     owners: tuple[OwnerFacts, ...]
     labels: list[BShare]
+    weights: list[BShare | None]
     counts: list[np.ndarray]
+    held: list[np.ndarray]
     source: ContributedBins
     edges: np.ndarray | None = None
     matrices: list[tuple[LinearMap, LinearMap]] = field(default_factory=list)
+    held_out: list[LinearMap | None] = field(default_factory=list)
     targets: AShare | None = None
+    validation_targets: AShare | None = None
+    row_weights: AShare | None = None
 
     @property
-    def rows(self) -> int:
-        return sum(owner.rows for owner in self.owners)
+    def rows(self) -> list[int]:
+        """The number of every owner's rows to train on."""
+        return [owner.rows - len(held) for owner, held in zip(self.owners, self.held, strict=True)]
+
+    @property
+    def trained(self) -> list[np.ndarray]:
+        """Which rows of every owner are to train on."""
+        return [np.delete(np.arange(owner.rows), held) for owner, held in zip(self.owners, self.held, strict=True)]
 
     @cached_property
     def _counts(self) -> np.ndarray:
@@ -70,8 +85,3 @@ class Contributed:
             counts[edges] = 0
             out.append(np.cumsum(counts, dtype=np.uint32)[line])
         return np.array(out).astype(np.int64)
-
-    def admit(self, matrices: Sequence[tuple[LinearMap, LinearMap]], labels: Sequence[AShare]) -> None:
-        """Keep what has been checked; the counts are not needed again."""
-        self.matrices, self.targets = list(matrices), concatenate(list(labels), axis=1)
-        self.counts.clear()

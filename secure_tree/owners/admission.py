@@ -13,9 +13,10 @@ Source         sums with random coefficients, as in the checks of Prio: Corrigan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from mpc.shares import AShare, BShare, concatenate
 from secure_tree.data.bins import ORDER_BITS, order_key
 from secure_tree.data.contributed import Contributed
 from secure_tree.owners.contributing import has_missing
+from secure_tree.owners.encoding import lift_labels, lift_weights
 from secure_tree.public.context import OwnerFacts, TrainingContext
 
 _COIN_BYTES = 16
@@ -42,73 +44,102 @@ def admit(party: Party, context: TrainingContext, contributed: Contributed, edge
 
     Raises DataError at both parties, which names the owner.
     """
-    matrices, labels = [], []
-    for words, bits, targets in _checked(party, context, contributed, edges):
-        matrices.append(planned(party, "setup", partial(_fixed, words=words, bits=bits)))
-        labels.append(targets)
-    contributed.admit(matrices, labels)
+    labels, weights = [], []
+    for k, (words, bits, of_rows) in enumerate(_checked(party, context, contributed, edges)):
+        trained, held = contributed.trained[k], contributed.held[k]
+        columns, lines, held_out = planned(
+            party, "setup", partial(_fixed, words=words[trained], bits=bits[trained], held=bits[held])
+        )
+        contributed.matrices.append((columns, lines))
+        contributed.held_out.append(held_out)
+        labels.append((of_rows[:, trained], of_rows[:, held]))
+        if context.facts.weight_scale is not None:
+            owner, given = contributed.owners[k], contributed.weights[k]
+            every = planned(party, "setup", partial(_run, steps=lift_weights, given=(context, owner, given)))
+            weights.append(every[trained])
+    contributed.targets, contributed.validation_targets = (
+        concatenate(list(x), axis=1) for x in zip(*labels, strict=True)
+    )
+    contributed.row_weights = concatenate(weights) if weights else None
+    contributed.counts.clear()
     contributed.source.confirm()
 
 
 def examine(
     party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray
-) -> Iterator[tuple[OwnerFacts, BShare, BShare]]:
-    """Get the bins at these edges, and check them; yield <bins> and <labels> of each owner. Raises DataError."""
-    given = zip(contributed.owners, contributed.labels, strict=True)
-    for (owner, labels), (_, bits, _) in zip(given, _checked(party, context, contributed, edges), strict=True):
-        yield owner, bits, labels
+) -> Iterator[tuple[OwnerFacts, BShare, BShare, BShare | None]]:
+    """Get the bins at these edges, and check them; yield <bins>, <labels>, <weights> by owner. Raises DataError."""
+    given = zip(contributed.owners, contributed.labels, contributed.weights, strict=True)
+    for own, (_, bits, _) in zip(given, _checked(party, context, contributed, edges), strict=True):
+        owner, labels, weights = own
+        yield owner, bits, labels, weights
 
 
 def _checked(
     party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray
 ) -> Iterator[tuple[AShare, BShare, AShare]]:
-    """Yield [bins], <bins> and [labels] of each owner."""
+    """Yield [bins], <bins> and [labels] of all rows of each owner."""
     counts: Iterable[np.ndarray | None] = contributed.counts or repeat(None, len(contributed.owners))
     bins = contributed.source.at(edges, has_missing(context.config))
-    for owner, labels, count, bits in zip(contributed.owners, contributed.labels, counts, bins, strict=True):
-        words, targets = planned(party, "setup", partial(_lifted, bins=bits, labels=labels))
+    for k, (owner, count, bits) in enumerate(zip(contributed.owners, counts, bins, strict=True)):
+        words, labels = planned(
+            party, "setup", partial(_lifted, context=context, owner=owner, bins=bits, labels=contributed.labels[k])
+        )
         if count is not None:
             with party.stage("setup"):
-                _check(party, owner, words, targets, count, edges, context.layout.optional[-1])
-        yield words, bits, targets
+                _check(party, context, owner, words, labels, contributed.trained[k], count, edges)
+        yield words, bits, labels
 
 
-def _lifted(party: Party, bins: BShare, labels: BShare) -> tuple[AShare, AShare]:
-    words, targets = party.run(parallel(to_ring.steps(party, bins, Z32), to_ring.steps(party, labels)))
-    return words, targets
-
-
-def _fixed(party: Party, words: AShare, bits: BShare) -> tuple[FixedOperand, FixedOperand]:
-    """Fix the bins, to multiply values of rows, and their transpose, to multiply sets of bins."""
-    turned = bits[None].map(lambda b: b.transpose(0, 2, 1))
-    columns, lines = party.run(
-        parallel(fix.steps(party, words[None], bits[None]), fix.steps(party, turned)),
+def _lifted(
+    party: Party, context: TrainingContext, owner: OwnerFacts, bins: BShare, labels: BShare
+) -> tuple[AShare, AShare]:
+    words, numbers = party.run(
+        parallel(to_ring.steps(party, bins, Z32), lift_labels(party, context, owner, labels)),
     )
-    return columns, lines
+    return words, numbers
+
+
+def _run(party: Party, steps: Callable[..., Steps[AShare]], given: tuple[Any, ...]) -> AShare:
+    return party.run(steps(party, *given))
+
+
+def _fixed(
+    party: Party, words: AShare, bits: BShare, held: BShare
+) -> tuple[FixedOperand, FixedOperand, FixedOperand | None]:
+    """Fix the bins, to multiply values of rows, and, to multiply sets of bins, the transpose, also of held-out rows."""
+    steps = [fix.steps(party, words[None], bits[None]), fix.steps(party, _turned(bits))]
+    columns, lines, *held_out = party.run(parallel(*steps, *([fix.steps(party, _turned(held))] if len(held) else [])))
+    return columns, lines, held_out[0] if held_out else None
+
+
+def _turned(bits: BShare) -> BShare:
+    return bits[None].map(lambda b: b.transpose(0, 2, 1))
 
 
 def _check(
     party: Party,
+    context: TrainingContext,
     owner: OwnerFacts,
     words: AShare,
     labels: AShare,
+    trained: np.ndarray,
     counts: np.ndarray,
     edges: np.ndarray,
-    optional: tuple[int, ...],
 ) -> None:
-    """Raise DataError unless the rows are valid. Only features in `optional` may have missing values."""
-    d, size = edges.shape
+    """Raise DataError unless the rows are valid."""
+    (d, size), optional = edges.shape, context.layout.optional[-1]
     hot = words.reshape(owner.rows, d, -1)
     excess = [(hot.sum(axis=2) - 1).reshape(-1)]
-    if len(labels) > 1:
+    if context.config.num_class:
         excess.append((labels.sum(axis=0) - 1).narrow(Z32))
     sums = concatenate(excess)
     seed = party.run(named("owners.coins", _public_coins(party)))
     coins = np.random.Philox(seed.tolist()).random_raw(_SUMS * sums.size // 2).view(np.uint32).reshape(_SUMS, -1)
     combined = sums.map(lambda w: coins @ w)
-    of_rows = hot.sum(axis=0)
+    of_rows = hot[trained].sum(axis=0)
     counted = AShare(of_bins(counts, edges), party.rank)
-    missing = of_rows[[f for f in range(d) if f not in optional], size:]
+    missing = hot.sum(axis=0)[[f for f in range(d) if f not in optional], size:]
     zeros = [combined, (of_rows[:, :size] - counted).reshape(-1), missing.reshape(-1)]
     opened = party.reveal(concatenate(zeros), what=f"that {owner.name}'s rows are valid")
     assert opened is not None, "revealed to both"

@@ -2,9 +2,11 @@
 
 Functionality  an owner's table -> halves of its labels, of the counts of its values by key, and of its bins at edges
                that both parties send; besides these, a party learns the number of rows
-Messages       party -> owner: terms (parameters, features, categories); owner -> party: facts, halves of labels and
-               counts; party -> owner: joint edges; owner -> party: halves of bins; party -> owner: a receipt
-Cost           to party 1, for n rows, d features, K bins: 4 d 2^edge_bits + n d K / 8 + n / 8 bytes; to party 0, seeds
+Messages       party -> owner: terms (parameters, features, categories); owner -> party: facts, halves of labels, of
+               weights, of counts; party -> owner: joint edges; owner -> party: halves of bins; party -> owner: a
+               receipt
+Cost           to party 1, for n rows, d features, K bins, labels of l bits: 4 d 2^edge_bits + n d K / 8 + n l / 8
+               bytes, and 20 n / 8 for weights; to party 0, seeds
 Security       semi-honest parties that do not collude: a half is a seed or a one-time pad (halves.py). Owners may lie:
                bits are bits whatever they send, admission.py checks the rest, and both parties compare the facts
 """
@@ -12,6 +14,7 @@ Security       semi-honest parties that do not collude: a half is a seed or a on
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -29,7 +32,16 @@ from secure_tree.data.bins import ORDER_BITS, Bins, order_key
 from secure_tree.data.categories import Dictionary
 from secure_tree.data.contributed import Contributed
 from secure_tree.data.inputs import ColumnLike, TableLike
-from secure_tree.data.table import Table, read_training
+from secure_tree.data.table import held_rows, hold_out, read_training
+from secure_tree.owners.encoding import (
+    LARGEST_EXPONENT,
+    LEAST_EXPONENT,
+    WEIGHT_BITS,
+    exponents,
+    label_bits,
+    label_width,
+    weight_bits,
+)
 from secure_tree.owners.halves import divide, divide_bits, half, half_of_bits
 from secure_tree.public.config import ALIASES, TrainConfig, validated
 from secure_tree.public.context import OwnerFacts
@@ -64,16 +76,25 @@ class OwnerTerms(Message):
     categories: dict[Text, Annotated[list[Text], Field(max_length=10_000)]]
 
 
+Exponent = Annotated[int, Field(ge=LEAST_EXPONENT, le=LARGEST_EXPONENT)]
+
+
 class OwnRowsFacts(Message):
-    """What an owner tells both parties: the id of its contribution, and its number of rows."""
+    """What an owner tells both parties: as in OwnerFacts."""
 
     version: int
     id: Hexadecimal
     rows: Annotated[int, Field(ge=1, lt=1 << 31)]
+    exponent: Exponent | None
+    weight: Exponent | None
 
 
 def contribute(
-    lines: Sequence[Line], X: TableLike, y: ColumnLike, consent: Mapping[str, Any] = MappingProxyType({})
+    lines: Sequence[Line],
+    X: TableLike,
+    y: ColumnLike,
+    sample_weight: ColumnLike | None = None,
+    consent: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Contribute a table to both parties, over lines to party 0 and party 1; return id, rows, receipts, and bytes sent.
 
@@ -86,13 +107,18 @@ def contribute(
     config = validated(TrainConfig, told[0].config)
     _consents(config, consent)
     known = {column: list(categories) for column, categories in told[0].categories.items()}
-    table = read_training(X, y, None, config, known)
+    table = read_training(X, y, sample_weight, config, known)
     same_names(table.names, tuple(told[0].names), "this owner", lines[0].peer)
-    facts = {"version": VERSION, "id": os.urandom(16).hex(), "rows": len(table.features)}
+    exponent, weight = exponents(config, table)
+    own = OwnerFacts("", os.urandom(16).hex(), len(table.features), exponent, weight)
+    facts = {"version": VERSION, "id": own.id, "rows": own.rows, "exponent": exponent, "weight": weight}
     for line in lines:
         line.send("owner.facts", facts)
-    _send(lines, "owner.labels", divide_bits(targets(config, table)))
-    _send(lines, "owner.counts", divide(key_counts(table.features, config.edge_bits)))
+    _send(lines, "owner.labels", divide_bits(label_bits(config, table, exponent)))
+    if table.weights is not None:
+        _send(lines, "owner.weights", divide_bits(weight_bits(table.weights, weight or 0)))
+    training, _ = hold_out(table, config)
+    _send(lines, "owner.counts", divide(key_counts(training.features, config.edge_bits)))
     edges = [line.receive("owner.edges") for line in lines]
     if not all(isinstance(x, np.ndarray) and x.dtype == np.float32 and x.ndim == 2 for x in edges):
         raise DataError("the parties must send the joint edges: no bins were contributed")
@@ -101,7 +127,7 @@ def contribute(
     _send(lines, "owner.bins", divide_bits(one_hot(table.features, edges[0], config)))
     receipts = [line.receive("owner.receipt", _FEW_BYTES) for line in lines]
     sent = sum(line.wire_sent for line in lines)
-    return {"id": facts["id"], "rows": facts["rows"], "receipts": receipts, "bytes": sent}
+    return {"id": own.id, "rows": own.rows, "receipts": receipts, "bytes": sent}
 
 
 def _consents(config: TrainConfig, consent: Mapping[str, Any]) -> None:
@@ -114,13 +140,6 @@ def _consents(config: TrainConfig, consent: Mapping[str, Any]) -> None:
                 f"this owner consents to {given} {getattr(accepted, name)!r}, and the parties train with {value!r}: "
                 "nothing was contributed"
             )
-
-
-def targets(config: TrainConfig, table: Table) -> np.ndarray:
-    """Return the labels as bits, uint8[classes, n]: those of two classes, or whether a row is of each class."""
-    assert table.labels is not None, "an owner by rows has labels"
-    labels = table.labels.astype(np.int64)
-    return (labels == np.arange(config.num_class)[:, None] if config.num_class else labels[None]).astype(np.uint8)
 
 
 def key_counts(features: np.ndarray, bits: int) -> np.ndarray:
@@ -149,6 +168,7 @@ class Owners:
     def __init__(self, lines: Mapping[str, Line]) -> None:
         self._lines = dict(sorted(lines.items()))
         self._digests: list[str] = []
+        self._parts: dict[str, Any] = {}
 
     def open(self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]) -> Contributed:
         refuse_unsupported(party, config)
@@ -160,8 +180,9 @@ class Owners:
         }
         for line in self._lines.values():
             line.send("owner.terms", terms)
-        owners, labels, counts = [], [], []
-        classes, buckets, bins = config.classes, 1 << config.edge_bits, int(config.max_bin) + has_missing(config)
+        self._rank = party.rank
+        owners, labels, weights, counts = [], [], list[BShare | None](), []
+        buckets, bins = 1 << config.edge_bits, int(config.max_bin) + has_missing(config)
         for name, line in self._lines.items():
             facts = _received(OwnRowsFacts, line, "owner.facts")
             if facts.rows * len(names) * bins > MOST_BITS:
@@ -169,23 +190,28 @@ class Owners:
                     f"{name}: contributes {facts.rows} rows of {len(names)} features with {bins} bins, more than "
                     f"2^{MOST_BITS.bit_length() - 1} bits: divide them among several contributions"
                 )
-            owners.append(OwnerFacts(name, facts.id, facts.rows))
-            part = line.receive("owner.labels", classes * facts.rows // 8 + _FEW_BYTES)
-            labels.append(BShare(half_of_bits(party.rank, part, (classes, facts.rows), name), party.rank))
+            owners.append(OwnerFacts(name, facts.id, facts.rows, facts.exponent, facts.weight))
+            labels.append(self._bits(name, "owner.labels", (label_width(config), facts.rows)))
+            weighted = facts.weight is not None
+            shape = WEIGHT_BITS, facts.rows
+            weights.append(self._bits(name, "owner.weights", shape) if weighted else None)
             part = line.receive("owner.counts", 4 * len(names) * buckets + _FEW_BYTES)
             counts.append(half(party.rank, part, (len(names), buckets), np.uint32, name))
-        self._rank, self._owners = party.rank, owners
-        return Contributed(tuple(owners), labels, counts, self)
+        self._owners = owners
+        held = [held_rows(config, owner.rows) for owner in owners]
+        return Contributed(tuple(owners), labels, weights, counts, held, self)
+
+    def _bits(self, name: str, tag: str, shape: tuple[int, int]) -> BShare:
+        part = self._lines[name].receive(tag, math.prod(shape) // 8 + _FEW_BYTES)
+        self._parts[name] = part
+        return BShare(half_of_bits(self._rank, part, shape, name), self._rank)
 
     def at(self, edges: np.ndarray, missing: bool) -> Iterator[BShare]:
         for line in self._lines.values():
             line.send("owner.edges", edges)
-        for line, owner in zip(self._lines.values(), self._owners, strict=True):
-            shape = owner.rows, edges.shape[0] * (edges.shape[1] + missing)
-            part = line.receive("owner.bins", shape[0] * shape[1] // 8 + _FEW_BYTES)
-            bits = half_of_bits(self._rank, part, shape, owner.name)
-            self._digests.append(_digest(part))
-            yield BShare(bits, self._rank)
+        for owner in self._owners:
+            yield self._bits(owner.name, "owner.bins", (owner.rows, edges.shape[0] * (edges.shape[1] + missing)))
+            self._digests.append(_digest(self._parts.pop(owner.name)))
 
     def confirm(self) -> None:
         for line, digest in zip(self._lines.values(), self._digests, strict=True):
@@ -201,8 +227,6 @@ def refuse_unsupported(party: Party, config: TrainConfig) -> None:
             f"contributed rows need edge_bits of at most {MOST_EDGE_BITS}, got {config.edge_bits}: an owner counts its "
             "values by as many bits"
         )
-    if not config.logistic or config.scale_pos_weight != 1:
-        raise ConfigError("contributed rows need an objective of classes, without weights or scale_pos_weight")
     if party.workers:
         raise ConfigError("contributed rows need one process at each party: leave out shards")
 

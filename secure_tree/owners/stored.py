@@ -18,15 +18,16 @@ from mpc.party import Party
 from mpc.shares import BShare
 from secure_tree.data.categories import Dictionary
 from secure_tree.data.contributed import Contributed
-from secure_tree.model.storage import read_arrays, reading, unpack_bits, write_arrays
+from secure_tree.data.table import held_rows
+from secure_tree.model.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
 from secure_tree.owners.contributing import refuse_unsupported
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerFacts
 
-FORMAT = 1
+FORMAT = 2
 _WHAT, _ROLE = "half of a contribution", "contribution"
 # The parameters on which halves depend.
-_SAME = ("max_bin", "edge_bits", "missing", "num_class")
+_SAME = ("max_bin", "edge_bits", "missing", "objective", "num_class", "scale_pos_weight")
 
 
 def save(
@@ -34,6 +35,7 @@ def save(
     owner: OwnerFacts,
     bins: BShare,
     labels: BShare,
+    weights: BShare | None,
     edges: np.ndarray,
     config: TrainConfig,
     names: tuple[str, ...],
@@ -46,10 +48,12 @@ def save(
         "owner": owner.name,
         "id": owner.id,
         "rows": owner.rows,
+        "exponent": owner.exponent,
+        "weight": owner.weight,
         "names": list(names),
         "same": _same(config),
     }
-    halves = {"bins": bins, "labels": labels}
+    halves = {"bins": bins, "labels": labels, **({} if weights is None else {"weights": weights})}
     arrays = {name: np.packbits(half.bits) for name, half in halves.items()}
     shapes = {f"{name}_shape": np.array(half.shape) for name, half in halves.items()}
     make_folder(folder)
@@ -85,7 +89,7 @@ class Stored:
 
     def open(self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]) -> Contributed:
         refuse_unsupported(party, config)
-        owners, labels, edges = [], [], []
+        owners, labels, weights, edges = [], [], list[BShare | None](), []
         for name, path in self.paths.items():
             facts, arrays = read_arrays(path, _WHAT, self._key, _ROLE)
             with reading(path, _WHAT):
@@ -94,23 +98,29 @@ class Stored:
                 if facts["owner"] != name or facts["rank"] != party.rank:
                     raise DataError(f"{path}: is the half of {facts['owner']}'s contribution at party {facts['rank']}")
                 _check_same(path, facts["same"], _same(config), tuple(facts["names"]), names)
-                owners.append(OwnerFacts(name, facts["id"], facts["rows"]))
-                labels.append(BShare(unpack_bits(arrays["labels"], arrays["labels_shape"]), party.rank))
+                owners.append(OwnerFacts(name, facts["id"], facts["rows"], facts["exponent"], facts["weight"]))
+                labels.append(_bits(arrays, "labels", party.rank))
+                weights.append(None if facts["weight"] is None else _bits(arrays, "weights", party.rank))
                 edges.append(arrays["edges"])
         if any(not np.array_equal(edges[0], each) for each in edges):
             raise DataError("contributions with other joint edges than the others must be collected together with them")
         self._rank = party.rank
-        return Contributed(tuple(owners), labels, [], self, edges[0])
+        held = [held_rows(config, owner.rows) for owner in owners]
+        return Contributed(tuple(owners), labels, weights, [], held, self, edges[0])
 
     def at(self, edges: np.ndarray, missing: bool) -> Iterator[BShare]:
         for path in self.paths.values():
             _, arrays = read_arrays(path, _WHAT, self._key, _ROLE)
             with reading(path, _WHAT):
-                bits = unpack_bits(arrays["bins"], arrays["bins_shape"])
-            yield BShare(bits, self._rank)
+                bits = _bits(arrays, "bins", self._rank)
+            yield bits
 
     def confirm(self) -> None:
         """Do nothing: the owners have left."""
+
+
+def _bits(arrays: Arrays, name: str, rank: int) -> BShare:
+    return BShare(unpack_bits(arrays[name], arrays[f"{name}_shape"]), rank)
 
 
 def _same(config: TrainConfig) -> dict[str, object]:

@@ -96,18 +96,26 @@ def bin_router(
         steps.append(share_masked_matrix.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], GF2))
     matrices = yield from parallel(*steps)
 
-    def route(party: Party, trees: Routes) -> Steps[BShare]:
-        null_left = trees.null.masked(left_children(trees.null.shape[1]))
-        t, m = null_left.shape
-        vectors = []
-        for p in owners:
-            # A value below a party's first edge goes left at every candidate of its feature.
-            lowest = trees.features[:, :, layout.features_of(p), None]
-            vectors.append(concatenate([lowest, trees.sets[p]], axis=-1).reshape(t * m, -1))
-        left = yield from _apply_all(party, matrices, vectors)
-        return reduce(xor, left).reshape(t, m, -1) ^ null_left.reshape(t, m, 1)
+    def sets(trees: Routes, p: int) -> BShare:
+        # A value below a party's first edge goes left at every candidate of its feature.
+        lowest = trees.features[:, :, layout.features_of(p), None]
+        return concatenate([lowest, trees.sets[p]], axis=-1)
 
-    return Router(matrices, route)
+    return Router(matrices, lambda party, trees: _by_bins(party, trees, matrices, [sets(trees, p) for p in owners]))
+
+
+def shared_bin_router(matrix: LinearMap) -> Router:
+    """Return the router of rows whose bins at joint edges nobody knows, [d * bins, n]; no value is below them."""
+    # With joint edges, the left sets of all blocks are equal.
+    return Router([matrix], lambda party, trees: _by_bins(party, trees, [matrix], trees.sets[:1]))
+
+
+def _by_bins(party: Party, trees: Routes, matrices: Sequence[LinearMap], sets: Sequence[BShare]) -> Steps[BShare]:
+    """Matrices of bins, and <bins that go left> of each -> <goes left>, [t, nodes, rows]."""
+    null_left = trees.null.masked(left_children(trees.null.shape[1]))
+    t, m = null_left.shape
+    left = yield from _apply_all(party, matrices, [x.reshape(t * m, -1) for x in sets])
+    return reduce(xor, left).reshape(t, m, -1) ^ null_left.reshape(t, m, 1)
 
 
 def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], features: np.ndarray) -> Steps[Router]:

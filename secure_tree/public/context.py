@@ -15,11 +15,17 @@ from secure_tree.public.numerics import Numerics, Size, plan_numerics
 
 @dataclass(frozen=True)
 class OwnerFacts:
-    """What both parties know about an owner who is no party: its name, the id of its contribution, its rows."""
+    """What both parties know about an owner who is no party: its name, the id of its contribution, its rows.
+
+    exponent, weight: base-2 exponents of powers of two above its labels in magnitude, if they are numbers, and above
+    its weights, if it has any.
+    """
 
     name: str
     id: str
     rows: int
+    exponent: int | None = None
+    weight: int | None = None
 
 
 @dataclass(frozen=True)
@@ -28,10 +34,10 @@ class PublicFacts:
 
     label_scale: power of two by which labels are divided, and with them gradients and margins; for `counts`, gradients
     and hessians, because margins are logarithms. weight_scale: power of two by which weights are divided, or None if no
-    row has a weight. masses: for each party an upper bound of the sum of its divided weights. label_bound: no label is
-    larger in magnitude. label_holder: the party with the labels, or None if both have labels. validation_rows: the
-    number of each party's held-out rows. indicators: the features that are indicators of a category. owners: the names,
-    ids and rows of the contributions trained on.
+    row has a weight. masses: for each block of rows an upper bound of the sum of its divided weights. label_bound: no
+    label is larger in magnitude. label_holder: the party with the labels, or None if both have labels. validation_rows:
+    the number of each block's held-out rows. indicators: the features that are indicators of a category. owners: the
+    names, ids and rows of the contributions trained on.
     """
 
     pairing: str
@@ -39,10 +45,10 @@ class PublicFacts:
     layout: Layout
     label_scale: float
     weight_scale: float | None = None
-    masses: tuple[float, float] | None = None
+    masses: tuple[float, ...] | None = None
     label_bound: float = 1.0
     label_holder: int | None = None
-    validation_rows: tuple[int, int] = (0, 0)
+    validation_rows: tuple[int, ...] = (0, 0)
     indicators: tuple[int, ...] = ()
     counts: bool = False
     owners: tuple[tuple[str, str, int], ...] = ()

@@ -22,6 +22,8 @@ MARGIN_SCALE = 20
 # A learning rate is an integer of up to RATE_BITS bits at a scale of its own.
 RATE_BITS = 16
 WEIGHT_INPUT_SCALE = 28
+# Numbers over the label bound.
+LABEL_SCALE = 34
 RECIPROCAL_BITS = 18
 STEP_SCALE = 22
 # A step times H + 2 lambda is below 2^STEP_BITS.

@@ -7,13 +7,16 @@ Functionality  labels and weights of the parties' rows -> [base] of `Ensemble`. 
                root mean square distance of the labels from the base, and at most six times that distance
 Error          log-odds and logarithms: 2e-4. They are clipped to -13.8 .. 13.8, as XGBoost clips probabilities at 1e-6;
                a mean count is clipped likewise, relative to the label scale. Mean: 2^-33 of the label bound, plus 2^-16
-               of the distance between the parties' means if rows have weights
+               of the distance between the parties' means if rows have weights. With contributed rows, 2^-25, and 2^-19
+               if rows have weights
 Messages       each party shares sums over its own rows, so the cost is that of a few rows
 Security       semi-honest, perfect: composition of perfect protocols; the unit is revealed to both parties
 How            the mean over both parties is one party's mean plus a fraction of the difference of the means. The square
                of the unit exceeds four squares: for each party, its deviation and the distance of its mean from the
                base, weighted by the party's fraction of the weight. The unit is also at least 2^-9 of the largest
-               distance of a held-out row, so that metrics stay in range
+               distance of a held-out row, so that metrics stay in range. Contributed labels are a fifth square, the
+               mean of their squared distances at a resolution of 2^-18 of the label bound for 100,000 rows, of 2^-13 if
+               rows have weights: the unit is not less
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -31,26 +35,30 @@ from mpc.functions.division import divide
 from mpc.lookup.one_hot import all_of
 from mpc.party import Party
 from mpc.planning import planned
-from mpc.rounding.truncation import floor
-from mpc.rounds import Steps
-from mpc.shares import AShare, concatenate, public_ring, stack
+from mpc.rounding.truncation import floor, truncate
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare, BShare, concatenate, public_ring, stack
 from mpc.sharing import rerandomise
+from secure_tree.data.contributed import Contributed
 from secure_tree.data.own_rows import OwnRows, Part
 from secure_tree.data.table import Table
 from secure_tree.functions.curves import MARGIN_BITS, logarithm
 from secure_tree.public.config import LEAST_PROBABILITY
 from secure_tree.public.context import PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2, ln
-from secure_tree.public.numerics import MARGIN_SCALE, given_margin
+from secure_tree.public.numerics import LABEL_SCALE, MARGIN_SCALE, WEIGHT_INPUT_SCALE, given_margin
 from secure_tree.tree.rows import targets_of
 
 UNIT = "the power of two above the spread of the labels"
 MASS_BITS = 43
-LABEL_SCALE = 34
 # Shift of the base over the unit. It suffices for all units, so that the cost does not depend on the unit.
 UNIT_SHIFT = 16
 QUOTIENT_SCALE = 20
 SPREAD_BITS = 9
+# For a fifth square, the other four are made larger.
+_FIVE_SQUARES = math.sqrt(1.25)
+# Bits of sums of squares of contributed labels, of weights in them, and of one over the number of rows.
+_SUM_BITS, _COARSE_WEIGHT, _FRACTION_BITS = 56, 10, 26
 # Exponents of the thresholds of the spread over the label bound, at LABEL_SCALE + SPREAD_BITS: from 2^-25 to 2.
 SPREADS = range(LABEL_SCALE + SPREAD_BITS - 25, LABEL_SCALE + SPREAD_BITS + 2)
 
@@ -60,14 +68,23 @@ def settle(party: Party, context: TrainingContext, own: OwnRows) -> tuple[Traini
     config = context.config
     if config.squared:
         moments = Moments.total(own.each(_moments, context.facts)).with_held_out(context.facts, own.validation)
-        exact, unit = planned(party, "setup", lambda party: _unit(party, context, moments))
+        more = own.contributed
+        exact, unit = planned(party, "setup", lambda party: _unit(party, context, moments, more))
         context = context.with_label_scale(unit)
+        if more:
+            for name in ("targets", "validation_targets"):
+                labels = getattr(more, name)
+                setattr(more, name, planned(party, "setup", partial(_settled, labels=labels, facts=context.facts)))
         return context, planned(party, "setup", lambda party: party.run(_over_unit(party, exact, context.facts)))
     if (given := given_margin(config)) is not None:
         return context, public_ring(np.full(config.classes, given), party.rank, MARGIN_SCALE)
     sums = np.sum(own.each(_sums, context), axis=0)
-    targets = own.contributed.targets if own.contributed else None
-    return context, planned(party, "setup", lambda party: party.run(_estimate(party, context, sums, targets)))
+    more = own.contributed
+    return context, planned(party, "setup", lambda party: party.run(_estimate(party, context, sums, more)))
+
+
+def _settled(party: Party, labels: AShare, facts: PublicFacts) -> AShare:
+    return party.run(_over_unit(party, labels, facts))
 
 
 def _own(party: Party, values: list[float] | np.ndarray, scale: int) -> AShare:
@@ -96,18 +113,16 @@ def _sums(part: Part, context: TrainingContext) -> np.ndarray:
 
 
 def _estimate(
-    party: Party, context: TrainingContext, own: np.ndarray, contributed: AShare | None = None
+    party: Party, context: TrainingContext, own: np.ndarray, contributed: Contributed | None = None
 ) -> Steps[AShare]:
-    """A party's `_sums`, and [targets] that were contributed, [classes, n] -> [log-odds] of every class, or [logarithm]
-    of the mean count.
-    """
+    """A party's `_sums`, and contributed rows -> [log-odds] of every class, or [logarithm] of the mean count."""
     config, facts = context.config, context.facts
     scale, high = _mass_scale(facts)
     total, sums = own[0], own[1:]
     over, whole = _own(party, sums, scale), _own(party, np.full(len(sums), total), scale)
-    if contributed is not None:
-        over = over + contributed.sum(axis=1).times(1 << scale, scale)
-        whole = whole + (contributed.shape[1] << scale)
+    if contributed:
+        mass, of_targets = yield from _contributed_sums(party, contributed, scale)
+        over, whole = over + of_targets, whole + mass
     under = whole - over if config.logistic else whole
     if config.scale_pos_weight != 1:
         # With gradients 1/2 - y and hessians 1/4, the step is 4 over / whole - 2.
@@ -121,6 +136,26 @@ def _estimate(
     beyond, moved = stack([bits[..., 0], ~bits[..., 1]]), stack([-margin - most, -margin + most])
     within = margin + (yield from select.steps(party, beyond, moved)).sum(axis=0)
     return rerandomise(party, within + round(facts.margin_offset * (1 << MARGIN_SCALE)))
+
+
+def _contributed_sums(party: Party, contributed: Contributed, scale: int) -> Steps[tuple[AShare, AShare]]:
+    """Contributed rows -> [sum of weights], [1], and [weighted sums of targets], [classes], both at `scale`."""
+    targets, weights = contributed.targets, contributed.row_weights
+    assert targets is not None, "owners have contributed"
+    if weights is None:
+        mass = public_ring(np.full(1, targets.shape[1] << scale), party.rank, scale)
+        return mass, (yield from _at(party, targets.sum(axis=1), scale))
+    product = yield from multiply.steps(party, targets, stack([weights] * len(targets)))
+    if (finer := product.scale - WEIGHT_INPUT_SCALE) > 0:
+        product = yield from truncate.steps(party, product, finer)
+    return (yield from parallel(_at(party, weights.sum().reshape(1), scale), _at(party, product.sum(axis=1), scale)))
+
+
+def _at(party: Party, x: AShare, scale: int) -> Steps[AShare]:
+    """Return x at another scale."""
+    if (finer := scale - x.scale) >= 0:
+        return x.times(1 << finer, finer)
+    return (yield from floor.steps(party, x, -finer))
 
 
 @dataclass(frozen=True)
@@ -139,7 +174,7 @@ class Moments:
     @classmethod
     def of(cls, facts: PublicFacts, table: Table) -> Moments:
         """Compute the moments of training rows."""
-        if table.labels is None:
+        if table.labels is None or not table.labels.size:
             return cls()
         labels, weights = table.labels / facts.label_bound, _weights(facts, table)
         mass = float(weights.sum())
@@ -170,35 +205,74 @@ def _moments(part: Part, facts: PublicFacts) -> Moments:
     return Moments.of(facts, part.table)
 
 
-def _unit(party: Party, context: TrainingContext, own: Moments) -> tuple[AShare, float]:
+def _unit(
+    party: Party, context: TrainingContext, own: Moments, contributed: Contributed | None
+) -> tuple[AShare, float]:
     """Return [base] over the label bound at LABEL_SCALE, [1], and the revealed unit of margins."""
-    base, reached = party.run(_spread(party, context, own))
+    base, reached = party.run(_spread(party, context, own, contributed))
     count = party.reveal(reached, what=UNIT)
     assert count is not None, "revealed to both"
     largest = SPREADS.start + int(count[0])
     return base, context.facts.label_bound * 2.0 ** (largest + 1 - LABEL_SCALE - SPREAD_BITS)
 
 
-def _spread(party: Party, context: TrainingContext, own: Moments) -> Steps[tuple[AShare, AShare]]:
+def _spread(
+    party: Party, context: TrainingContext, own: Moments, contributed: Contributed | None
+) -> Steps[tuple[AShare, AShare]]:
     """Return [base], [1], and [number of thresholds that at least one distance reaches], [1]."""
     scale, given, facts = LABEL_SCALE, context.config.base_score, context.facts
     if given is not None:
         base = public_ring(np.array([given / facts.label_bound]), party.rank, scale)
     else:
-        base = yield from _mean(party, facts, own)
+        base = yield from _mean(party, facts, own, contributed)
     distances = []
     for p in (0, 1) if facts.label_holder is None else (facts.label_holder,):
         mine = own if party.rank == p else Moments()
-        part = _part(facts, p)
+        part = _part(facts, p) * (_FIVE_SQUARES if contributed else 1.0)
         off = (_own(party, [mine.mean], scale) - base).times(round(part * 2**SPREAD_BITS), SPREAD_BITS)
         distances += [_own(party, [mine.deviation * part], scale + SPREAD_BITS), off, -off]
         if any(facts.validation_rows):
             far = _own(party, [mine.largest], scale) - base, base - _own(party, [mine.least], scale)
             distances += [x.times(1, SPREAD_BITS) for x in far]
     bits = yield from below.steps(party, concatenate(distances), [1 << j for j in SPREADS], SPREADS.stop + 2)
+    if contributed:
+        bits = concatenate([bits, *(yield from _squares_below(party, contributed, base))])
     none = yield from all_of.steps(party, bits.map(np.transpose))
     reached = yield from to_ring.steps(party, ~none)
     return base, reached.sum().reshape(1)
+
+
+def _squares_below(party: Party, contributed: Contributed, base: AShare) -> Steps[tuple[BShare, ...]]:
+    """Return <the mean square of the distance of contributed labels from the base is below>, and <the sum of squares of
+    held-out ones over 4^SPREAD_BITS is below>, the square of every threshold; [1, thresholds] each.
+    """
+    targets, weights, held_out = contributed.targets, contributed.row_weights, contributed.validation_targets
+    assert targets is not None and held_out is not None, "owners have contributed"
+    means = _below_squares(party, targets[0] - base, weights, 1 / _FIVE_SQUARES**2)
+    if not held_out.shape[1]:
+        return ((yield from means),)
+    return (yield from parallel(means, _below_squares(party, held_out[0] - base, None, 4.0**SPREAD_BITS, mean=False)))
+
+
+def _below_squares(
+    party: Party, distances: AShare, weights: AShare | None, factor: float, mean: bool = True
+) -> Steps[BShare]:
+    """Return <sum of squared distances, over the mass if `mean`, is below the factor times each squared threshold>.
+
+    What is below the resolution counts as not below.
+    """
+    n, wide = len(distances), _COARSE_WEIGHT if weights is not None else 0
+    scale = (_SUM_BITS - wide - ceil_log2(n)) // 2
+    short = yield from truncate.steps(party, distances, LABEL_SCALE - scale)
+    squares = yield from multiply.steps(party, short, short)
+    mass = public_ring(np.full(1, n if mean else 1), party.rank)
+    if weights is not None:
+        coarse = (yield from floor.steps(party, weights, WEIGHT_INPUT_SCALE - wide)).at_scale(0)
+        squares, mass = (yield from multiply.steps(party, squares, coarse)), coarse.sum().reshape(1)
+    exponents = np.array(SPREADS) - LABEL_SCALE - SPREAD_BITS
+    most = [min(int(math.ldexp(factor, 2 * (int(e) + scale))), 1 << _SUM_BITS + 2) for e in exponents]
+    sums = squares.sum().at_scale(0).reshape(1) - mass.times(np.array(most))
+    return (yield from below.steps(party, sums, [0], _SUM_BITS + 5)).reshape(1, -1)
 
 
 def _part(facts: PublicFacts, p: int) -> float:
@@ -207,12 +281,14 @@ def _part(facts: PublicFacts, p: int) -> float:
         return 1.0
     if facts.masses is None:
         return math.sqrt(facts.layout.rows[p] / facts.layout.row_count)
-    # A sum of weights is at least half of its power of two.
-    return math.sqrt(min(1.0, 2 * facts.masses[p] / max(facts.masses)))
+    # The sum of a party's weights is at least half of its power of two.
+    return math.sqrt(min(1.0, 2 * facts.masses[p] / max(facts.masses[:2])))
 
 
-def _mean(party: Party, facts: PublicFacts, own: Moments) -> Steps[AShare]:
+def _mean(party: Party, facts: PublicFacts, own: Moments, contributed: Contributed | None) -> Steps[AShare]:
     """Return [weighted mean of all labels] over the label bound at LABEL_SCALE, [1]."""
+    if contributed:
+        return (yield from _mean_with(party, facts, own, contributed))
     if facts.label_holder is not None:
         return _own(party, [own.mean], LABEL_SCALE)
     if facts.masses is None:
@@ -224,6 +300,23 @@ def _mean(party: Party, facts: PublicFacts, own: Moments) -> Steps[AShare]:
     difference = _own(party, [own.mean * (2 * party.rank - 1)], LABEL_SCALE)
     moved = yield from multiply.steps(party, part, difference)
     return first + (yield from floor.steps(party, moved, QUOTIENT_SCALE))
+
+
+def _mean_with(party: Party, facts: PublicFacts, own: Moments, contributed: Contributed) -> Steps[AShare]:
+    """As `_mean`, with contributed rows."""
+    if facts.masses is None:
+        targets, rows = contributed.targets, facts.layout.rows
+        assert targets is not None, "owners have contributed"
+        own_part = _own(party, [own.mean * rows[party.rank] / facts.layout.row_count], LABEL_SCALE)
+        fewer = max(1, ceil_log2(rows[2]))
+        sums = yield from floor.steps(party, targets.sum(axis=1), fewer)
+        part = sums.times(round(math.ldexp(1 / facts.layout.row_count, _FRACTION_BITS + fewer)))
+        return own_part + (yield from floor.steps(party, part, _FRACTION_BITS)).at_scale(LABEL_SCALE)
+    scale, high = _mass_scale(facts)
+    mass, of_labels = yield from _contributed_sums(party, contributed, scale)
+    over, whole = of_labels + _own(party, [own.mean * own.mass], scale), mass + _own(party, [own.mass], scale)
+    quotient = yield from divide.steps(party, over, whole, max(0, scale - 2), high, QUOTIENT_SCALE)
+    return quotient.times(1 << LABEL_SCALE - QUOTIENT_SCALE, LABEL_SCALE - QUOTIENT_SCALE)
 
 
 def _over_unit(party: Party, base: AShare, facts: PublicFacts) -> Steps[AShare]:

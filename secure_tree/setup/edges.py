@@ -8,7 +8,7 @@ Security       as mpc/comparison/pooled_quantiles.py: at most K - 1 values of ea
                become public. They are values of rows: a party that does not have such a value knows that the other has
                it
 Weights        a row counts by its weight, as in the sketch of XGBoost's `hist`, in units of 2^-20 of the power of two
-               above the largest weight. Missing values do not count
+               above the largest weight; if owners contribute rows, each row counts once. Missing values do not count
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _forget(part: Part) -> None:
 
 def masses(facts: PublicFacts, table: Table) -> np.ndarray:
     """Return the mass of each of a party's rows, int64[n]."""
-    if facts.weight_scale is None:
+    if facts.weight_scale is None or facts.owners:
         return np.ones(len(table.features), np.int64)
     weights = np.ones(len(table.features)) if table.weights is None else table.weights
     return np.round(weights * (2.0**WEIGHT_SCALE / facts.weight_scale)).astype(np.int64)
@@ -126,7 +126,7 @@ def masses(facts: PublicFacts, table: Table) -> np.ndarray:
 def _mass_bits(facts: PublicFacts) -> int:
     """Return the number of bits of the sum of all masses."""
     rows = facts.layout.row_count
-    return ceil_log2(rows + 1 if facts.masses is None else sum(facts.masses) * 2.0**WEIGHT_SCALE + rows)
+    return ceil_log2(rows + 1 if facts.masses is None or facts.owners else sum(facts.masses) * 2.0**WEIGHT_SCALE + rows)
 
 
 def columns(features: np.ndarray, masses: np.ndarray, bits: int) -> list[Values]:

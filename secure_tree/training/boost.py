@@ -67,7 +67,7 @@ def set_up(
     )
     held_out = None
     if any(context.facts.validation_rows):
-        held_out = yield from share_validation_rows(party, context, base, bins.cuts, own.validation)
+        held_out = yield from share_validation_rows(party, context, base, bins.cuts, own)
         if begun:
             held_out.margin = held_out.margin + begun.added_held_out
     return Boosting(context, rows, candidates, edges, base, held_out, begun.ensemble if begun else None)
@@ -79,7 +79,7 @@ def _rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, own:
     assert isinstance(own, Here), "rows are here or at workers"
     more = own.contributed
     blocks = yield from share_blocks(party, bins, context.layout, more)
-    return local_rows(party, context, blocks, own.table, base, more.targets if more else None)
+    return local_rows(party, context, blocks, own.table, base, more)
 
 
 def boost_once(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +17,10 @@ from mpc.shares import BShare
 from secure_tree.agreement.training import check_bins, check_declared, check_validation_rows
 from secure_tree.data.contributed import Contributed
 from secure_tree.data.own_rows import Here
-from secure_tree.data.table import Table, held_count
+from secure_tree.data.table import Table, held_count, held_rows
 from secure_tree.owners.admission import admit
 from secure_tree.owners.contributing import refuse_unsupported
+from secure_tree.owners.encoding import WEIGHT_BITS, label_width
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerFacts, PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2
@@ -76,7 +78,9 @@ class Sizes:
             bounds = [math.ldexp(1.0, ceil_log2(max(n, 1) * self.largest_weight)) / weight_scale for n in rows]
             masses = min(bounds[0], rows[0]), 0.0 if vertical else min(bounds[1], rows[1])
         indicators = tuple(f for f, name in enumerate(every) if is_indicator(name))
-        more = (sum(self.owner_rows),) if self.owner_rows else ()
+        held = [held_count(config, n) for n in self.owner_rows]
+        left = [n - out for n, out in zip(self.owner_rows, held, strict=True)]
+        more = (sum(left),) if left else ()
         layout = lay_out(config, (*names, *(names[0] for _ in more)), (*rows, *more))
         check_bins(layout)
         facts = PublicFacts(
@@ -85,12 +89,12 @@ class Sizes:
             layout=layout,
             label_scale=1.0,
             weight_scale=weight_scale,
-            masses=masses,
+            masses=masses and (*masses, *(float(n) for n in more)),
             label_holder=0 if vertical else None,
-            validation_rows=held_out,
+            validation_rows=(*held_out, *([sum(held)] if left else [])),
             indicators=indicators,
             counts=config.counts,
-            owners=tuple((f"owner {k}", "", n) for k, n in enumerate(self.owner_rows)),
+            owners=tuple((f"owner {k}", "", n) for k, n in enumerate(left)),
         )
         return TrainingContext(config, facts)
 
@@ -109,12 +113,20 @@ class _Zeros:
         """Do nothing."""
 
 
-def contributed_zeros(context: TrainingContext) -> Contributed:
-    """Return contributions for a rehearsal at party 0."""
-    owners = tuple(OwnerFacts(*owner) for owner in context.facts.owners)
-    labels = [BShare(np.zeros((context.config.classes, owner.rows), np.uint8), 0) for owner in owners]
-    counts = np.zeros((context.layout.feature_count, 1 << context.config.edge_bits), np.uint32)
-    return Contributed(owners, labels, [counts] * len(owners), _Zeros(owners))
+def contributed_zeros(context: TrainingContext, rows: Sequence[int]) -> Contributed:
+    """Return contributions of these numbers of rows for a rehearsal at party 0, with weights if any row has one."""
+    config, scale = context.config, context.facts.weight_scale
+    weight = None if scale is None else ceil_log2(scale)
+    names = [name for name, *_ in context.facts.owners]
+    owners = tuple(OwnerFacts(name, "", n, weight=weight) for name, n in zip(names, rows, strict=True))
+
+    def zeros(width: int) -> list[Any]:
+        return [BShare(np.zeros((width, owner.rows), np.uint8), 0) for owner in owners]
+
+    counts = np.zeros((context.layout.feature_count, 1 << config.edge_bits), np.uint32)
+    held = [held_rows(config, owner.rows) for owner in owners]
+    weights = [None] * len(owners) if weight is None else zeros(WEIGHT_BITS)
+    return Contributed(owners, zeros(label_width(config)), weights, [counts] * len(owners), held, _Zeros(owners))
 
 
 def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> list[Demand]:
@@ -130,7 +142,7 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     layout, names = context.layout, sizes.names[0]
     rows = layout.rows[0], context.facts.validation_rows[0]
     table, held_out = (Table(np.zeros((n, len(names)), np.float32), names) for n in rows)
-    own = Here(table, held_out, contributed_zeros(context) if sizes.owner_rows else None)
+    own = Here(table, held_out, contributed_zeros(context, sizes.owner_rows) if sizes.owner_rows else None)
     rehearsal = Rehearsal.at(0, has_dealer=dealer)
     party = rehearsal.party
     party.audit = Auditor() if sizes.audit else Audit()

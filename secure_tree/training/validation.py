@@ -12,17 +12,17 @@ from mpc.errors import DataError
 from mpc.party import Party
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
-from secure_tree.data.table import Table
+from secure_tree.data.own_rows import OwnRows
 from secure_tree.functions import metrics
 from secure_tree.functions.curves import EXP, quadratics
 from secure_tree.model.ensemble import Routes, TreeShares
-from secure_tree.prediction.predict import Router, bin_router, row_groups, sum_of_paths
+from secure_tree.prediction.predict import Router, bin_router, row_groups, shared_bin_router, sum_of_paths
 from secure_tree.public.config import Metric
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.exact import ln
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
-from secure_tree.tree.rows import first_margin, own_rows, targets_of
+from secure_tree.tree.rows import first_margin, own_rows, targets_of, with_contributed
 
 HELD_OUT = "held-out rows"
 _OF_NUMBERS: dict[Metric, Callable[[Party, AShare, AShare], Steps[AShare]]] = {
@@ -111,16 +111,19 @@ def undefined(metric: Metric) -> DataError:
 
 
 def share_validation_rows(
-    party: Party, context: TrainingContext, base: AShare, cuts: np.ndarray, table: Table
+    party: Party, context: TrainingContext, base: AShare, cuts: np.ndarray, own: OwnRows
 ) -> Steps[Validation]:
-    """Own held-out rows and the cuts of the bins -> Validation. One round per group of rows."""
+    """Own held-out rows and the cuts of the bins -> Validation. One round per group of rows of parties."""
     config = context.config
     layout = replace(context.layout, rows=context.facts.validation_rows)
     routers = []
-    for owners in row_groups(layout):
-        routers.append((yield from bin_router(party, layout, owners, cuts, table.features)))
+    for owners in row_groups(layout.of_parties):
+        routers.append((yield from bin_router(party, layout, owners, cuts, own.validation.features)))
     scale = 0 if config.logistic else MARGIN_SCALE
-    labels = own_rows(party, layout, targets_of(context, table.labels), config.classes, scale)
+    labels = own_rows(party, layout, targets_of(context, own.validation.labels), config.classes, scale)
+    if own.contributed:
+        routers += [shared_bin_router(lines) for lines in own.contributed.held_out if lines]
+        labels = with_contributed(layout, labels, own.contributed.validation_targets)
     start = first_margin(base, context, layout.row_count)
     if config.squared:
         # Only the difference matters, and both may be far from 0.

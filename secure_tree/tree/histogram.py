@@ -62,9 +62,9 @@ def share_blocks(
     ]
     if contributed:
         start = layout.rows_of(2).start
-        for owner, pair in zip(contributed.owners, contributed.matrices, strict=True):
-            blocks.append(Block(2, slice(start, start + owner.rows), layout.widths[2], layout.bins(2), *pair))
-            start += owner.rows
+        for rows, pair in zip(contributed.rows, contributed.matrices, strict=True):
+            blocks.append(Block(2, slice(start, start + rows), layout.widths[2], layout.bins(2), *pair))
+            start += rows
     return blocks
 
 

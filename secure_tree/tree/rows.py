@@ -22,6 +22,7 @@ from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, S, concatenate, public_bits, stack
 from mpc.sharing import rerandomise
 from mpc.words import U64
+from secure_tree.data.contributed import Contributed
 from secure_tree.data.table import Table
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.layout import Layout
@@ -182,13 +183,16 @@ def local_rows(
     blocks: list[Block],
     table: Table,
     base: AShare,
-    contributed: AShare | None = None,
+    contributed: Contributed | None = None,
 ) -> LocalRows:
-    """Return the rows of the training at the first margin, with [targets] that were contributed, if any. Local."""
+    """Return the rows of the training at the first margin. Local."""
     targets = share_targets(party, context, table)
-    if contributed is not None:
-        labels = targets.labels[:, : context.layout.rows_of(2).start]
-        targets = replace(targets, labels=concatenate([labels, contributed], axis=1))
+    if contributed:
+        labels = with_contributed(context.layout, targets.labels, contributed.targets)
+        weights = targets.weights
+        if weights is not None:
+            weights = with_contributed(context.layout, weights, contributed.row_weights)
+        targets = Targets(labels, weights)
     if not context.config.logistic:
         # The first margins are equal in all rows, so without this the shares that `truncate` rounds are not random.
         targets = replace(targets, labels=rerandomise(party, targets.labels))
@@ -208,6 +212,12 @@ def share_targets(party: Party, context: TrainingContext, table: Table) -> Targe
         own = np.ones(len(table.labels))
     weights = None if own is None else own[None] / context.facts.weight_scale
     return Targets(shared, own_rows(party, context.layout, weights, 1, WEIGHT_INPUT_SCALE)[0])
+
+
+def with_contributed(layout: Layout, own: AShare, contributed: AShare | None) -> AShare:
+    """Values of the parties' rows, [.., n], and those of block 2 -> values of all rows."""
+    assert contributed is not None, "owners have contributed"
+    return concatenate([own[..., : layout.rows_of(2).start], contributed], axis=-1)
 
 
 def targets_of(context: TrainingContext, labels: np.ndarray | None) -> np.ndarray | None:

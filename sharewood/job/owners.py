@@ -160,8 +160,6 @@ def contribution_of(config: OwnerConfig) -> dict[str, Any]:
     rows = read_table(own.data, columns, TrainConfig.of(missing="all").may_miss)
     if rows.labels is None:
         raise DataError(f"{own.data}: an owner contributes labels: declare a column as label")
-    if rows.weights is not None:
-        raise DataError(f"{own.data}: contributed rows have no weights yet: leave out the column of weights")
     if own.receipt:
         writable(own.receipt)
     credentials = Credentials.load(config.tls, own.name, config.passphrase.read() if config.passphrase else None)
@@ -172,7 +170,7 @@ def contribution_of(config: OwnerConfig) -> dict[str, Any]:
             left = max(0.0, until - time.monotonic())
             line = connect(parse_address(party.address), credentials, name, patience=left, timeout=config.timeout)
             lines.append(stack.enter_context(line.explained()))
-        receipt = {"owner": own.name, **contribute(lines, rows.features, rows.labels, config.terms)}
+        receipt = {"owner": own.name, **contribute(lines, rows.features, rows.labels, rows.weights, config.terms)}
     if own.receipt:
         write_json(own.receipt, receipt)
     return receipt

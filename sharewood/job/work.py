@@ -104,8 +104,7 @@ def fit(
     config = TrainConfig.of(**known)
     if config.partition == "vertical":
         check_ids(party, theirs, rows, validation)
-    kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
-    estimator = kind(**known)
+    estimator = _kind(config)(**known)
     whole = {**known, "n_estimators": config.n_estimators + (before.rounds if before else 0)}
     progress = Progress(party, TrainConfig.of(**whole), watch, estimator.curves)
     with progress, told_plainly(lambda: progress.doing):
@@ -166,6 +165,10 @@ def _agreed_parameters(
     return known, theirs
 
 
+def _kind(config: TrainConfig) -> type[SecureXGBClassifier] | type[SecureXGBRegressor]:
+    return SecureXGBClassifier if config.logistic else SecureXGBRegressor
+
+
 def collect(
     party: Party,
     parameters: dict[str, Any],
@@ -176,7 +179,8 @@ def collect(
 ) -> tuple[OwnerFacts, ...]:
     """Keep what owners contribute to trainings with these parameters, as `SecureXGBClassifier.collect`."""
     known, _ = _agreed_parameters(party, "collect", parameters, {"owners": sorted(lines)}, rows)
-    return SecureXGBClassifier(**known).collect(party, rows.features, rows.labels, lines, folder, key)
+    estimator = _kind(TrainConfig.of(**known))(**known)
+    return estimator.collect(party, rows.features, rows.labels, lines, folder, key, rows.weights)
 
 
 def predict(
@@ -198,7 +202,7 @@ def predict(
     theirs = agree(party, JobFacts.of(job="predict", same=same, ids=rows.has_ids))
     if model.config.partition == "vertical":
         check_ids(party, theirs, rows)
-    estimator = (SecureXGBClassifier if model.config.logistic else SecureXGBRegressor)(**model.config.model_dump())
+    estimator = _kind(model.config)(**model.config.model_dump())
     estimator.model = model
     if not isinstance(estimator, SecureXGBClassifier):
         return estimator.predict(party, rows.features, method, to, mac=mac)

@@ -9,6 +9,7 @@ from mpc.functions.logarithm import LogarithmMasks
 from mpc.words import decode_signed
 from protocols.testing.two_parties import Dealt, dealt, opened, run_both, with_workers
 from protocols.transport.memory import memory_pair
+from secure_tree.data.table import held_rows
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.owners.contributing import contribute
 from secure_tree.public.config import TrainConfig
@@ -171,7 +172,9 @@ def train_both(
     facts = models[0].model.facts
     names = tuple(facts.names[facts.layout.features_of(p)] for p in (0, 1))
     if owners:
-        plain = tables[0], np.concatenate([tables[1], *(owners[name][0] for name in sorted(owners))])
+        every = [np.asarray(X) for X in (*tables, *(owners[name][0] for name in sorted(owners)))]
+        first, *others = (np.delete(X, held_rows(config, len(X)), axis=0) for X in every)
+        plain = first, np.concatenate(others)
     data = PlainData.of(plain or tables, config, names)
     base = opened([model.model.ensemble.base for model in models]) / 2**MARGIN_SCALE - facts.margin_offset
     context = contexts.get(0) or TrainingContext(config, facts)

@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.metrics
 import xgboost
 
 from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync, RangeError, SharewoodError
@@ -15,6 +16,7 @@ from protocols.runtime import run_local
 from protocols.testing.two_parties import made_by_both, run_both
 from secure_tree import SecureXGBClassifier
 from secure_tree.agreement.messages import VERSION
+from secure_tree.data.table import held_rows
 from secure_tree.owners import contributing
 from secure_tree.owners.halves import divide, divide_bits, half, half_of_bits
 from secure_tree.owners.stored import Stored, withdraw
@@ -57,11 +59,145 @@ def test_every_split_is_the_twins_on_all_rows(counts):
         ({"min_child_samples": 9, "reg_alpha": 0.4}, {}),
         ({"subsample": 0.7, "colsample_bytree": 0.5, "random_state": 3}, {}),
         ({"monotone_constraints": (1, 0, 0, -1)}, {}),
-        ({"scale_pos_weight": 1.0, "base_score": 0.3}, {}),
+        ({"scale_pos_weight": 3.0, "base_score": 0.3}, {}),
+        ({"scale_pos_weight": 0.5, "objective": "binary:logistic"}, {}),
     ],
 )
 def test_whatever_is_trained(parameters, shape):
     check(trained(tables((40, 30, 35, 25), **shape), **parameters), 2)
+
+
+def numbers(made, scale=1.0, shift=0.0):
+    """The same tables with numbers as labels, of another spread at each owner."""
+    return [(X, (X[:, 0] * (k + 1) + y + shift) * scale) for k, (X, y) in enumerate(made)]
+
+
+def of_counts(made):
+    rng = np.random.default_rng(5)
+    return [(X, rng.poisson(np.exp(X[:, 0]) * (k + 1)).astype(float)) for k, (X, _) in enumerate(made)]
+
+
+def weighted(made):
+    rng = np.random.default_rng(6)
+    return [(X, y, rng.integers(1, 1 << 9, len(y)) / (1 << 9 - k)) for k, (X, y) in enumerate(made)]
+
+
+REGRESSION, COUNTS = {"objective": "squarederror"}, {"objective": "count:poisson"}
+
+
+@pytest.mark.parametrize("counts", [(40, 30, 35, 25), (0, 0, 45, 38), (3, 0, 1, 60)])
+@pytest.mark.parametrize("scale", [1.0, 3e-7, 5e8])
+def test_numbers(counts, scale):
+    made = numbers(tables(counts), scale, 20.0)
+    training = trained(made, **REGRESSION)
+    check(training, 2)
+    labels = np.concatenate([y for _, y in made])
+    spread = labels.std()
+    assert spread <= training.label_scale <= 7 * spread + np.abs(labels).max() * 2**-18
+    assert np.abs(training.base[0] * training.label_scale - labels.mean()) < np.abs(labels).max() * 2e-6
+
+
+def test_an_owners_label_far_from_the_others_widens_the_unit_or_is_refused():
+    made = numbers(tables((30, 30, 40)), shift=1.0)
+    made[2][1][7] = 300
+    training = trained(made, **REGRESSION)
+    labels = np.concatenate([y for _, y in made])
+    assert labels.std() <= training.label_scale <= 7 * labels.std()
+    made[2][1][7] = 3e5
+    with pytest.raises(DataError, match="differences of the others"):
+        trained(made, **REGRESSION)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"base_score": 3.0}])
+def test_counts(parameters):
+    made = of_counts(tables((40, 30, 35, 25)))
+    training = trained(made, **COUNTS, **parameters)
+    check(training, 2)
+    labels = np.concatenate([y for _, y in made])
+    assert abs(np.exp(opened_base(training)) - (labels.mean() if not parameters else 3.0)) < 1e-3 * labels.mean()
+
+
+def opened_base(training):
+    return training.base[0] + np.log(training.label_scale)
+
+
+@pytest.mark.parametrize("of", [lambda made: made, numbers, of_counts])
+@pytest.mark.parametrize("who", [(0, 1, 2, 3), (2,), (0,)])
+def test_weights(of, who):
+    made = of(tables((40, 30, 35, 25)))
+    of_all = weighted(made)
+    given = [of_all[k] if k in who else made[k] for k in range(4)]
+    objective = {numbers: REGRESSION, of_counts: COUNTS}.get(of, {})
+    weights = tuple(each[2] if len(each) == 3 else None for each in given[:2])
+    (a, ya, *_), (b, yb, *_), *others = given
+    owners = {f"bank_{k:02}": each for k, each in enumerate(others)}
+    training = train_both((a, b), (ya, yb), owners=owners, weights=weights, **{**PARAMETERS, **objective})
+    check(training, 2)
+    w = np.concatenate([each[2] if len(each) == 3 else np.ones(len(each[1])) for each in given])
+    mean = np.average(np.concatenate([each[1] for each in given]), weights=w)
+    base = {numbers: training.base[0] * training.label_scale, of_counts: np.exp(opened_base(training))}
+    found = base.get(of, 1 / (1 + np.exp(-training.base[0])))
+    assert abs(found - mean) < 1e-3 * max(1, abs(mean))
+
+
+def measured(made, truth, **parameters):
+    """Train with held-out rows; return the training, revealed curves, and margins and labels of all held-out rows."""
+    config = TrainConfig.of(**{**PARAMETERS, **parameters})
+    held = [held_rows(config, len(y)) for _, y in made]
+    X, y = (np.concatenate([each[k][rows] for each, rows in zip(made, held, strict=True)]) for k in (0, 1))
+
+    def then(model, party):
+        return model.curves, model.predict_margin(party, X if party.rank == 0 else X[:0], "thresholds")
+
+    (a, ya), (b, yb), *others = made
+    owners = {f"bank_{k:02}": each for k, each in enumerate(others)}
+    training = train_both((a, b), (ya, yb), then, owners=owners, **{**PARAMETERS, **parameters})
+    (curves, margins), (theirs, _) = training.results
+    assert curves == theirs
+    for metric, compute in truth.items():
+        assert abs(curves[metric][-1][1] - compute(y, margins)) < 2e-3, metric
+    return training
+
+
+def auc(y, margins):
+    return sklearn.metrics.roc_auc_score(y, margins)
+
+
+def log_loss(y, margins):
+    return sklearn.metrics.log_loss(y, 1 / (1 + np.exp(-margins)))
+
+
+def rmse(y, margins):
+    return np.sqrt(np.mean((y - margins) ** 2))
+
+
+@pytest.mark.parametrize("counts", [(60, 50, 70, 40), (0, 0, 70, 60)])
+def test_metrics_on_held_out_rows_of_owners(counts):
+    made = tables(counts)
+    check(measured(made, {"auc": auc, "logloss": log_loss}, test_size=0.25, eval_metric=("auc", "logloss")), 2)
+    measured(numbers(made), {"rmse": rmse}, test_size=0.25, eval_metric="rmse", **REGRESSION)
+
+
+def test_early_stopping_by_rows_of_owners_alone():
+    made = tables((40, 40, 60, 50))
+    training = measured(
+        made,
+        {},
+        test_size=0.2,
+        n_estimators=12,
+        early_stopping_rounds=2,
+        learning_rate=1.0,
+        eval_epochs=1,
+        eval_metric="logloss",
+    )
+    curve = training.results[0][0]["logloss"]
+    best = min(curve, key=lambda point: point[1])[0]
+    assert training.models[0].model.rounds == best < 12 and len(curve) == best + 2
+
+
+def test_few_held_out_rows_of_an_owner_are_refused():
+    with pytest.raises(DataError, match="bank_00 must hold out at least 5 rows or none, got 2"):
+        trained(tables((40, 40, 10)), test_size=0.2)
 
 
 def test_parties_may_have_no_rows():
@@ -107,7 +243,7 @@ def changed(monkeypatch, what, rows, change):
 
     def lying(*arguments):
         made = honest(*arguments).copy()
-        here = made.shape[-1] if what == "targets" else len(arguments[0])
+        here = made.shape[-1] if what == "label_bits" else len(arguments[0])
         if here == rows:
             change(made)
         return made
@@ -152,12 +288,12 @@ def of_every_class(bits):
         ("one_hot", no_bin, "bank_01: its rows have not one bin per feature"),
         ("one_hot", more_missing, "bank_01: its bins are not those of the values that it counted"),
         ("key_counts", other_values, "bank_01: its bins are not those of the values that it counted"),
-        ("targets", of_every_class, "bank_01: its rows have not one bin per feature and one class each"),
+        ("label_bits", of_every_class, "bank_01: its rows have not one bin per feature and one class each"),
     ],
 )
 def test_an_owner_that_lies_is_named(monkeypatch, what, change, sentence):
     changed(monkeypatch, what, 36, change)
-    classes = {"objective": "multi:ova", "num_class": 3} if what == "targets" else {}
+    classes = {"objective": "multi:ova", "num_class": 3} if what == "label_bits" else {}
     with pytest.raises(DataError, match=sentence):
         trained(tables((40, 30, 35, 36), classes=3 if classes else 2), **classes)
 
@@ -169,13 +305,17 @@ def test_values_are_missing_only_where_they_may_be(monkeypatch):
         trained(tables((40, 30, 35, 36), missing=True), missing=("f1",))
 
 
+def facts(rows):
+    return {"version": VERSION, "id": "a" * 32, "rows": rows, "exponent": None, "weight": None}
+
+
 def test_an_owner_that_tells_the_parties_different_numbers_is_named():
     made = tables((40, 30, 35))
 
     def two_faced(lines):
         for line, rows in zip(lines, (35, 34), strict=True):
             line.receive("owner.terms")
-            line.send("owner.facts", {"version": VERSION, "id": "a" * 32, "rows": rows})
+            line.send("owner.facts", facts(rows))
         with contextlib.suppress(PeerFailure):
             for tag, shape in (("labels", (1, 35)), ("counts", (4, 1 << 16))):
                 halves = (
@@ -192,8 +332,6 @@ def test_an_owner_that_tells_the_parties_different_numbers_is_named():
     [
         ({"edges": "private"}, 'need partition="horizontal", edges="joint"'),
         ({"edge_bits": 20}, "edge_bits of at most 16, got 20"),
-        ({"objective": "squarederror"}, "need an objective of classes"),
-        ({"scale_pos_weight": 2.0}, "without weights or scale_pos_weight"),
     ],
 )
 def test_what_contributed_rows_do_not_support_is_refused(parameters, sentence):
@@ -378,7 +516,7 @@ def test_too_many_bins_are_refused_before_they_are_received():
     def boundless(lines):
         for line in lines:
             line.receive("owner.terms")
-            line.send("owner.facts", {"version": VERSION, "id": "a" * 32, "rows": (1 << 31) - 1})
+            line.send("owner.facts", facts((1 << 31) - 1))
 
     with pytest.raises(RangeError, match="bank: contributes 2147483647 rows of 4 features with 8 bins, more than"):
         train_both(*zip(*made[:2], strict=True), owners={"bank": boundless}, **PARAMETERS)
