@@ -8,7 +8,7 @@ reveals its metrics only after the last round; with early stopping, after every 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, TypeVar
 
@@ -18,10 +18,12 @@ import pandas as pd
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from secure_tree.agreement.messages import Count, Message, exchange
+from secure_tree.data.categories import Dictionary
+from secure_tree.data.contributed import Contributed, Source
 from secure_tree.data.inputs import ColumnLike, TableLike
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.interface.conventions import needs_party
-from secure_tree.public.config import RISING
+from secure_tree.public.config import RISING, TrainConfig
 from secure_tree.public.exact import choose
 from secure_tree.training.validation import undefined
 
@@ -61,6 +63,7 @@ def cross_validate(
     *,
     folds: int = 5,
     sample_weight: ColumnLike | None = None,
+    contributed: Source | None = None,
 ) -> dict[str, np.ndarray]:
     """Evaluate an estimator by cross-validation: for each fold, train on the others and evaluate on this one.
 
@@ -80,6 +83,9 @@ def cross_validate(
         The number of folds, 2 to 100.
     sample_weight : array [n], optional
         The weights, as in `fit`.
+    contributed : Stored, optional
+        Rows of owners who are no party, in a folder that `collect` has written. They are held out like those of the
+        parties; the edges of the bins are those of all rows.
 
     Returns
     -------
@@ -95,7 +101,7 @@ def cross_validate(
     PeerFailure
         If the other party or the connection fails.
     """
-    [scores] = _of_candidates(party, [estimator], X, y, folds, sample_weight)
+    [scores] = _of_candidates(party, [estimator], X, y, folds, sample_weight, contributed)
     return scores
 
 
@@ -108,6 +114,7 @@ def grid_search(
     *,
     folds: int = 5,
     sample_weight: ColumnLike | None = None,
+    contributed: Source | None = None,
 ) -> GridSearch:
     """Call `cross_validate` for every combination of the values in `grid`, on the same folds.
 
@@ -130,6 +137,9 @@ def grid_search(
         The number of folds, 2 to 100.
     sample_weight : array [n], optional
         The weights, as in `fit`.
+    contributed : Stored, optional
+        Rows of owners who are no party, in a folder that `collect` has written. They are held out like those of the
+        parties; the edges of the bins are those of all rows.
 
     Returns
     -------
@@ -151,7 +161,7 @@ def grid_search(
         )
     combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     candidates = [_changed(estimator, combination) for combination in combinations]
-    scores = _of_candidates(party, candidates, X, y, folds, sample_weight)
+    scores = _of_candidates(party, candidates, X, y, folds, sample_weight, contributed)
     metric = candidates[0].config.metric
     rows = [
         combination | {f"{m}_{how}": float(getattr(v, how)()) for m, v in of.items() for how in ("mean", "std")}
@@ -171,8 +181,11 @@ def _of_candidates(
     y: ColumnLike | None,
     folds: int,
     sample_weight: ColumnLike | None,
+    contributed: Source | None,
 ) -> list[dict[str, np.ndarray]]:
     needs_party(party, "cross_validate(party, estimator, X, y)")
+    if isinstance(contributed, Mapping):
+        raise ConfigError("contributed must be a folder that `collect` has written: each fold is a training of its own")
     configs = [candidate.config for candidate in candidates]
     for config in configs:
         config.check_trainable()
@@ -187,7 +200,7 @@ def _of_candidates(
     for what, here, there in (("folds", folds, theirs.folds), ("candidates", len(configs), theirs.candidates)):
         if here != there:
             raise ConfigError(f"the parties disagree on the number of {what}: {here} here, {there} at the other")
-    return [_scores(party, candidate, X, y, folds, sample_weight) for candidate in candidates]
+    return [_scores(party, candidate, X, y, folds, sample_weight, contributed) for candidate in candidates]
 
 
 def _scores(
@@ -197,20 +210,43 @@ def _scores(
     y: ColumnLike | None,
     folds: int,
     sample_weight: ColumnLike | None,
+    contributed: Source | None,
 ) -> dict[str, np.ndarray]:
     config = estimator.config
     # Only the metrics after the last round are revealed.
     once = {} if config.early_stopping_rounds else {"eval_epochs": config.n_estimators}
     found: dict[str, list[float]] = {metric: [] for metric in config.metrics}
     count = np.shape(X)[0]
-    for held in _folds(count, folds, config.random_state):
+    none = [np.zeros(0, np.int64)] * folds
+    for number, held in enumerate(_folds(count, folds, config.random_state) if count or not contributed else none):
         rest = np.delete(np.arange(count), held)
         model = _changed(estimator, once)
-        model.fit(party, _rows(X, rest), _rows(y, rest), _rows(sample_weight, rest), (_rows(X, held), _rows(y, held)))
+        model.fit(
+            party,
+            _rows(X, rest),
+            _rows(y, rest),
+            _rows(sample_weight, rest),
+            (_rows(X, held), _rows(y, held)) if count else None,
+            contributed=contributed and _Fold(contributed, number, folds),
+        )
         assert model.model is not None, "fit has set it"
         for metric, curve in model.curves.items():
             found[metric].append(dict(curve)[model.model.rounds])
     return {metric: np.array(values) for metric, values in found.items()}
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """Implements `Source`: contributions of which the rows of a fold are held out."""
+
+    source: Source
+    number: int
+    folds: int
+
+    def open(self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]) -> Contributed:
+        opened = self.source.open(party, config, known, names)
+        folds = [list(_folds(owner.rows, self.folds, config.random_state)) for owner in opened.owners]
+        return replace(opened, held=[of_owner[self.number] for of_owner in folds])
 
 
 def _changed(estimator: Estimator, parameters: Mapping[str, Any]) -> Estimator:

@@ -29,7 +29,7 @@ from secure_tree.interface.fitted import Fitted
 from secure_tree.interface.parameters import documented, with_parameters
 from secure_tree.interface.verbose import Verbose, check_verbose
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.owners.admission import admit, examine
+from secure_tree.owners.admission import admit, examine, same_edges
 from secure_tree.owners.contributing import Line, Owners
 from secure_tree.owners.stored import save
 from secure_tree.prediction.authenticated import input_model
@@ -183,8 +183,6 @@ class _SecureXGB(Fitted):
             known = _categories(before, party.rank, header)
         own = _own_rows(party, X, y, sample_weight, eval_set, config, known, 0 if contributed else 1)
         if contributed:
-            if checkpoints or before:
-                raise ConfigError("contributed rows cannot have checkpoints or xgb_model yet")
             _open(party, contributed, config, known, own)
         context = agree_on_training(party, config, own)
         if before:
@@ -192,11 +190,14 @@ class _SecureXGB(Fitted):
         pairing, attempt = context.facts.pairing, None
         if checkpoints:
             asked = self.config.model_dump() | ({"xgb_model": of_model(before)} if before else {})
+            if own.contributed:
+                asked["contributed"] = [each.id for each in own.contributed.owners]
             attempt = checkpoints.start(party, pairing, asked, own)
             context = TrainingContext(config, replace(context.facts, pairing=attempt.training))
         cut = partial(bins_of, before, own) if before else partial(cut_bins, party, context, own)
         bins = attempt.bins(own, cut) if attempt else cut()
         if own.contributed:
+            same_edges(own.contributed, bins.edges)
             admit(party, context, own.contributed, bins.edges)
         begun = begin(party, context, before, own) if before else None
         if begun:

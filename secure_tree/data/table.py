@@ -118,13 +118,13 @@ def read_training(
         row = int(np.flatnonzero(~np.isin(labels, allowed))[0])
         classes = f"one of 0 .. {len(allowed) - 1}" if config.num_class else "0 or 1"
         raise DataError(f"y: row {row}: label must be {classes} under {config.objective}, got {labels[row]:g}")
-    if config.counts and labels.min() < 0:
+    if config.counts and labels.min(initial=0) < 0:
         raise DataError(
             f"y: row {int(labels.argmin())}: label must be at least 0 under {config.objective}, got {labels.min():g}"
         )
     if weights is not None:
         weights = _column("sample_weight", "weight", weights, n)
-        if weights.min() < 0:
+        if weights.min(initial=0) < 0:
             raise DataError(
                 f"sample_weight: row {int(weights.argmin())}: weight must be at least 0, got {weights.min():g}"
             )

@@ -65,6 +65,12 @@ def admit(party: Party, context: TrainingContext, contributed: Contributed, edge
     contributed.source.confirm()
 
 
+def same_edges(contributed: Contributed, edges: np.ndarray) -> None:
+    """Raise DataError if the bins were cut at other edges before."""
+    if contributed.edges is not None and not np.array_equal(contributed.edges, edges):
+        raise DataError("contributions were collected at other edges than those of xgb_model: train a new model")
+
+
 def examine(
     party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray
 ) -> Iterator[tuple[OwnerFacts, BShare, BShare, BShare | None]]:

@@ -60,23 +60,27 @@ def margins(
     `layout` is that of the training with the rows to predict. `cuts` are those of this party's bins. Trees are
     processed in batches that fit into memory.
     """
-    trees, leaves = ensemble.leaves.shape
     parts = []
     for owners in row_groups(layout):
-        rows = layout.rows[owners[0]]
-        total = ensemble.base.map(lambda w: np.repeat(w[:, None], rows, axis=1))  # noqa: B023  used at once
         if method == "bins":
             router = yield from bin_router(party, layout, owners, cuts, features)
         else:
             router = yield from threshold_router(party, layout, owners, features)
-        step = classes * max(1, BATCH // (classes * leaves * rows))
         with released(party, router.matrices):
-            for start in range(0, trees, step):
-                batch = ensemble.part(slice(start, start + step))
-                left = yield from router.route(party, batch)
-                total = total + (yield from sum_of_paths(party, left, batch.leaves, classes))
-        parts.append(total)
+            parts.append((yield from routed_margins(party, ensemble, router, layout.rows[owners[0]], classes)))
     return concatenate(parts, axis=1)
+
+
+def routed_margins(party: Party, ensemble: Ensemble, router: Router, rows: int, classes: int) -> Steps[AShare]:
+    """Return [margin] of a router's rows, [classes, rows]."""
+    trees, leaves = ensemble.leaves.shape
+    total = ensemble.base.map(lambda w: np.repeat(w[:, None], rows, axis=1))
+    step = classes * max(1, BATCH // (classes * leaves * rows))
+    for start in range(0, trees, step):
+        batch = ensemble.part(slice(start, start + step))
+        left = yield from router.route(party, batch)
+        total = total + (yield from sum_of_paths(party, left, batch.leaves, classes))
+    return total
 
 
 def row_groups(layout: Layout) -> list[tuple[int, ...]]:

@@ -59,6 +59,8 @@ SPREAD_BITS = 9
 _FIVE_SQUARES = math.sqrt(1.25)
 # Bits of sums of squares of contributed labels, of weights in them, and of one over the number of rows.
 _SUM_BITS, _COARSE_WEIGHT, _FRACTION_BITS = 56, 10, 26
+# A number over the unit is at most 2^LARGEST_RATIO times what it is over the label bound.
+LARGEST_RATIO = 61 - UNIT_SHIFT - MARGIN_SCALE
 # Exponents of the thresholds of the spread over the label bound, at LABEL_SCALE + SPREAD_BITS: from 2^-25 to 2.
 SPREADS = range(LABEL_SCALE + SPREAD_BITS - 25, LABEL_SCALE + SPREAD_BITS + 2)
 
@@ -72,15 +74,20 @@ def settle(party: Party, context: TrainingContext, own: OwnRows) -> tuple[Traini
         exact, unit = planned(party, "setup", lambda party: _unit(party, context, moments, more))
         context = context.with_label_scale(unit)
         if more:
-            for name in ("targets", "validation_targets"):
-                labels = getattr(more, name)
-                setattr(more, name, planned(party, "setup", partial(_settled, labels=labels, facts=context.facts)))
+            settle_contributed(party, context, more)
         return context, planned(party, "setup", lambda party: party.run(_over_unit(party, exact, context.facts)))
     if (given := given_margin(config)) is not None:
         return context, public_ring(np.full(config.classes, given), party.rank, MARGIN_SCALE)
     sums = np.sum(own.each(_sums, context), axis=0)
     more = own.contributed
     return context, planned(party, "setup", lambda party: party.run(_estimate(party, context, sums, more)))
+
+
+def settle_contributed(party: Party, context: TrainingContext, contributed: Contributed) -> None:
+    """Express numbers as labels in the unit of margins. Stage: setup."""
+    for name in ("targets", "validation_targets"):
+        labels = getattr(contributed, name)
+        setattr(contributed, name, planned(party, "setup", partial(_settled, labels=labels, facts=context.facts)))
 
 
 def _settled(party: Party, labels: AShare, facts: PublicFacts) -> AShare:

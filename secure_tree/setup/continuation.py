@@ -11,6 +11,7 @@ Security       semi-honest, perfect: composition of secure_tree/prediction/predi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from mpc.arithmetic.bits import to_ring
 from mpc.comparison.comparison import below
 from mpc.errors import ConfigError, DataError
 from mpc.lookup.one_hot import all_of
+from mpc.matrix.interface import LinearMap
 from mpc.party import Party
 from mpc.planning import planned
 from mpc.rounding.truncation import truncate
@@ -32,14 +34,14 @@ from secure_tree.data.own_rows import Here, OwnRows
 from secure_tree.data.table import Table
 from secure_tree.model.ensemble import Ensemble, NodeStatistics
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.predict import margins
+from secure_tree.prediction.predict import margins, routed_margins, shared_bin_router
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.exact import ceil_log2
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE, OVERSHOOT, OVERSHOOT_OF_SAMPLES
-from secure_tree.setup.base_score import SPREAD_BITS
-from secure_tree.tree.rows import first_margin, own_rows, targets_of
+from secure_tree.setup.base_score import LARGEST_RATIO, SPREAD_BITS, settle_contributed
+from secure_tree.tree.rows import first_margin, own_rows, targets_of, with_contributed
 from secure_tree.workers.rows import gathered
 from secure_tree.workers.sources import PART, AtWorkers, Kept
 
@@ -77,6 +79,15 @@ class Begun:
         return first_margin(self.ensemble.base, context, context.layout.row_count) + self.added
 
 
+@dataclass(frozen=True)
+class _Shared:
+    """Rows of owners who are no party: the transposed bins and the number of rows of each, and all targets."""
+
+    lines: Sequence[LinearMap]
+    rows: Sequence[int]
+    targets: AShare
+
+
 def more_rounds(party: Party, model: SharedModel, config: TrainConfig) -> TrainConfig:
     """Return the parameters of the whole training, with `n_estimators` more rounds than the model has.
 
@@ -102,15 +113,17 @@ def as_the_model(model: SharedModel, context: TrainingContext) -> TrainingContex
     Raises ConfigError or DataError if the tables do not fit the model.
     """
     facts, before = context.facts, model.facts
-    if sum(facts.layout.widths) == sum(before.layout.widths) and facts.layout.widths != before.layout.widths:
+    widths = facts.layout.of_parties.widths
+    if sum(widths) == sum(before.layout.widths) and widths != before.layout.widths:
         raise DataError(
             f"the parties must have {before.layout.widths[0]} and {before.layout.widths[1]} columns, as in the "
-            f"training of xgb_model, got {facts.layout.widths[0]} and {facts.layout.widths[1]}"
+            f"training of xgb_model, got {widths[0]} and {widths[1]}"
         )
     same_names(before.names, facts.names, "the model", "the table")
     if facts.label_holder != before.label_holder:
         raise DataError(f"party {before.label_holder} must have the labels, as in the training of xgb_model")
-    if context.config.squared and facts.label_bound > (most := before.label_scale * 2.0**LARGEST_LABEL_BITS):
+    largest = LARGEST_RATIO if facts.owners else LARGEST_LABEL_BITS
+    if context.config.squared and facts.label_bound > (most := before.label_scale * 2.0**largest):
         raise DataError(
             f"y: labels must be at most {most:g} in magnitude, in the unit of the training of xgb_model, got labels up "
             f"to {facts.label_bound:g}: train a new model"
@@ -122,7 +135,9 @@ def as_the_model(model: SharedModel, context: TrainingContext) -> TrainingContex
         )
     if context.config.squared and facts.weight_scale is not None:
         raise ConfigError("sample_weight must not be set with xgb_model under reg:squarederror")
-    layout = replace(before.layout, rows=facts.layout.rows)
+    layout = replace(facts.layout, sizes=before.layout.sizes[:1] * len(facts.layout.rows))
+    if not facts.owners:
+        layout = replace(before.layout, rows=facts.layout.rows)
     # The unit of numbers is that of the model's margins; that of counts may grow, since their margins are logarithms.
     scale = max(before.label_scale, facts.label_scale) if context.config.counts else before.label_scale
     facts = replace(facts, layout=layout, label_scale=scale, label_bound=max(before.label_bound, facts.label_bound))
@@ -161,11 +176,21 @@ def begin(party: Party, context: TrainingContext, model: SharedModel, own: OwnRo
     Raises DataError if the residuals are beyond the model's arithmetic.
     """
     held_out = replace(context.layout, rows=context.facts.validation_rows)
+    more, shared, held = own.contributed, None, None
+    if more:
+        if context.config.squared:
+            settle_contributed(party, context, more)
+        lines = [lines for _, lines in more.matrices]
+        assert more.targets is not None and more.validation_targets is not None, "owners have contributed"
+        shared, held = (
+            _Shared(lines, more.rows, more.targets),
+            _Shared([x for x in more.held_out if x], [n for n in map(len, more.held) if n], more.validation_targets),
+        )
     of_workers = _of_workers(context, model, own) if isinstance(own, AtWorkers) else None
 
     def program(party: Party) -> tuple[AShare, AShare, bool]:
-        added, totals = of_workers or party.run(_of_rows(party, context, model, context.layout, _table(own)))
-        validation, far = party.run(_of_rows(party, context, model, held_out, own.validation, held_out=True))
+        added, totals = of_workers or party.run(_of_rows(party, context, model, context.layout, _table(own), shared))
+        validation, far = party.run(_of_rows(party, context, model, held_out, own.validation, held, held_out=True))
         if not context.config.squared:
             return added, validation, True
         inside = party.reveal(party.run(_in_range(party, context, totals, far)), what=RESIDUALS)
@@ -203,7 +228,13 @@ def _at_worker(party: Party, kept: Kept, model: SharedModel, context: TrainingCo
 
 
 def _of_rows(
-    party: Party, context: TrainingContext, model: SharedModel, layout: Layout, table: Table, held_out: bool = False
+    party: Party,
+    context: TrainingContext,
+    model: SharedModel,
+    layout: Layout,
+    table: Table,
+    shared: _Shared | None = None,
+    held_out: bool = False,
 ) -> Steps[tuple[AShare, AShare]]:
     """Return [margin that the model's trees add], [classes, n], and statistics of the residuals, [2].
 
@@ -215,10 +246,16 @@ def _of_rows(
         empty = np.zeros((model.config.classes, 0), U64)
         return AShare(empty, party.rank, MARGIN_SCALE), nothing
     trees = replace(model.ensemble, base=model.ensemble.base.map(np.zeros_like))
-    added = yield from margins(party, trees, layout, model.cuts, table.features, "bins", model.config.classes)
+    parts, known, classes = [], layout.of_parties, model.config.classes
+    if known.row_count:
+        parts.append((yield from margins(party, trees, known, model.cuts, table.features, "bins", classes)))
+    for lines, rows in zip(shared.lines, shared.rows, strict=True) if shared else ():
+        parts.append((yield from routed_margins(party, trees, shared_bin_router(lines), rows, classes)))
+    added = concatenate(parts, axis=1)
     if not context.config.squared:
         return added, nothing
-    labels = own_rows(party, layout, targets_of(context, table.labels), 1, MARGIN_SCALE)[0]
+    every = own_rows(party, layout, targets_of(context, table.labels), 1, MARGIN_SCALE)
+    labels = (with_contributed(layout, every, shared.targets) if shared else every)[0]
     far = labels - first_margin(model.ensemble.base, context, layout.row_count)[0]
     reach, scale, _ = _range(context)
     residuals, reach = (far, SPREAD_BITS) if held_out else (far - added[0], reach)

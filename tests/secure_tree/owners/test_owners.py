@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.metrics
+import sklearn.model_selection
 import xgboost
 
 from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync, RangeError, SharewoodError
@@ -14,13 +15,15 @@ from mpc.host.encryption import FileKey
 from mpc.matrix import fixed_operand
 from protocols.runtime import run_local
 from protocols.testing.two_parties import made_by_both, run_both
-from secure_tree import SecureXGBClassifier
+from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.agreement.messages import VERSION
+from secure_tree.cross_validation import cross_validate
 from secure_tree.data.table import held_rows
 from secure_tree.owners import contributing
 from secure_tree.owners.halves import divide, divide_bits, half, half_of_bits
 from secure_tree.owners.stored import Stored, withdraw
 from secure_tree.public.config import TrainConfig
+from secure_tree.training.checkpoint import Checkpoints
 from tests.secure_tree.opened import contributing as contributing_in_threads
 from tests.secure_tree.opened import train_both
 from tests.secure_tree.test_twin import check, table
@@ -427,7 +430,8 @@ def kept(folder, made, **parameters):
     lines, said = contributing_in_threads(owners)
 
     def job(party):
-        model = SecureXGBClassifier(**{**PARAMETERS, **parameters})
+        kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
+        model = kind(**{**PARAMETERS, **parameters})
         return model.collect(party, *made[party.rank], lines[party.rank], folder / str(party.rank))
 
     (first, second), _ = run_both(job)
@@ -446,6 +450,82 @@ def test_what_was_collected_is_trained_on_again_and_again(tmp_path):
     assert len(list((tmp_path / "0").iterdir())) == 2
     sizes = [path.stat().st_size for rank in "01" for path in (tmp_path / rank).iterdir()]
     assert max(sizes) < 4000  # a bit per bin of a row
+
+
+def fitted(folder, made, rounds, job, **parameters):
+    """Train on collected rows; `job(rank)` gives further arguments. Return models and predictions for all rows."""
+    X = np.concatenate([X for X, _ in made])
+    kind = SecureXGBRegressor if "objective" in parameters else SecureXGBClassifier
+
+    def program(party):
+        model = kind(**{**PARAMETERS, **parameters, "n_estimators": rounds})
+        stored = Stored(folder / str(party.rank))
+        model.fit(party, *made[party.rank], contributed=stored, **job(party.rank))
+        return model, model.predict_margin(party, X if party.rank == 0 else X[:0], "thresholds")
+
+    ((first, margins), (second, _)), _ = run_both(program)
+    return (first, second), margins
+
+
+@pytest.mark.parametrize("of", [lambda made: made, numbers, of_counts])
+@pytest.mark.parametrize("counts", [(40, 40, 60, 50), (0, 0, 90, 80)])
+def test_more_rounds_of_a_model_and_a_training_that_is_resumed(tmp_path, of, counts):
+    made = of(tables(counts))
+    # With deeper trees or more bins, some splits are nearly equal.
+    parameters = {"test_size": 0.2, "max_depth": 2, "max_bin": 6} | {numbers: REGRESSION, of_counts: COUNTS}.get(of, {})
+    kept(tmp_path, made, **parameters)
+    models, whole = fitted(tmp_path, made, 4, lambda rank: {}, **parameters)
+    half, _ = fitted(tmp_path, made, 2, lambda rank: {}, **parameters)
+    more, continued = fitted(tmp_path, made, 2, lambda rank: {"xgb_model": half[rank]}, **parameters)
+    assert np.abs(continued - whole).max() < 2e-3 * np.abs(whole).max()
+    # The continued training evaluates its last round only.
+    assert abs(more[0].curve[-1][1] - models[0].curve[-1][1]) < 2e-3 * max(1, models[0].curve[-1][1])
+
+    def kept_in(rank, resume):
+        return {"checkpoints": Checkpoints(tmp_path / f"checkpoints_{rank}", resume)}
+
+    fitted(tmp_path, made, 2, lambda rank: kept_in(rank, False), **parameters)
+    _, resumed = fitted(tmp_path, made, 4, lambda rank: kept_in(rank, True), **parameters)
+    assert np.abs(resumed - whole).max() < 2e-3 * np.abs(whole).max()
+
+
+def test_checkpoints_and_models_of_other_contributions_are_refused(tmp_path):
+    made = tables((40, 40, 60, 50))
+    kept(tmp_path / "one", made)
+    kept(tmp_path / "two", [*made[:2], *tables((60, 50))])
+
+    def kept_in(rank, resume=False):
+        return {"checkpoints": Checkpoints(tmp_path / f"checkpoints_{rank}", resume)}
+
+    half, _ = fitted(tmp_path / "one", made, 1, kept_in)
+    with pytest.raises(DataError, match="belongs to another configuration or other data"):
+        fitted(tmp_path / "two", made, 2, lambda rank: kept_in(rank, True))
+    with pytest.raises(DataError, match="collected at other edges than those of xgb_model"):
+        fitted(tmp_path / "two", made, 1, lambda rank: {"xgb_model": half[rank]})
+
+
+def test_cross_validation(tmp_path):
+    """Each fold holds out rows of every owner, and trains on the others."""
+    made = tables((60, 50, 70, 40))
+    kept(tmp_path, made)
+
+    def job(party):
+        model = SecureXGBClassifier(**PARAMETERS, eval_metric="auc")
+        stored = Stored(tmp_path / str(party.rank))
+        return cross_validate(party, model, *made[party.rank], folds=3, contributed=stored)
+
+    (first, second), _ = run_both(job)
+    assert np.array_equal(first["auc"], second["auc"]) and len(set(first["auc"])) == 3
+    X, y = (np.concatenate(part) for part in zip(*made, strict=True))
+    model = xgboost.XGBClassifier(n_estimators=2, max_depth=3, max_bin=8, learning_rate=0.3)
+    theirs = sklearn.model_selection.cross_val_score(model, X, y, scoring="roc_auc", cv=3)
+    assert abs(first["auc"].mean() - theirs.mean()) < 0.08
+
+    def with_lines(party):
+        cross_validate(party, SecureXGBClassifier(**PARAMETERS), *made[party.rank], contributed={"bank": None})
+
+    with pytest.raises(ConfigError, match="a folder that `collect` has written"):
+        run_both(with_lines)
 
 
 @pytest.mark.parametrize(
