@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, DataError
 from mpc.host.encryption import FileKey
 from mpc.party import Party
 from mpc.planning import planned
@@ -81,8 +81,9 @@ def _open(
     """Let the training have contributed rows. Raises ConfigError, DataError, PeerFailure."""
     source: Source = Owners(contributed) if isinstance(contributed, Mapping) else contributed
     opened = source.open(party, config, known, own.names)
-    assert isinstance(own, Here), "refused with workers"
     own.contributed = opened
+    if party.workers and sum(opened.rows) < party.workers.count:
+        raise DataError(f"contributed rows must be at least one for each of the {party.workers.count} workers")
     return opened
 
 
@@ -183,6 +184,8 @@ class _SecureXGB(Fitted):
             known = _categories(before, party.rank, header)
         own = _own_rows(party, X, y, sample_weight, eval_set, config, known, 0 if contributed else 1)
         if contributed:
+            if before and party.workers:
+                raise ConfigError("xgb_model and contributed rows need one process at each party: leave out shards")
             _open(party, contributed, config, known, own)
         context = agree_on_training(party, config, own)
         if before:
@@ -248,6 +251,8 @@ class _SecureXGB(Fitted):
         config = self.config
         config.check_trainable()
         known = agree_on_terms(party, config, dictionary(X))
+        if party.workers:
+            raise ConfigError("contributions are collected by one process at each party: leave out shards")
         own = _own_rows(party, X, y, sample_weight, None, config, known, 0)
         given = _open(party, contributed, config, known, own)
         context = agree_on_training(party, config, own)

@@ -34,6 +34,24 @@ class Source(Protocol):
         """Return what the owners contribute. Both parties must call this at the same time."""
 
 
+class SharedRows(Protocol):
+    """Rows to train on that nobody knows: the numbers of rows in parts, of each part the bins and their transpose, and
+    of all rows the targets, [classes, n], and the weights, [n], if any row has one.
+    """
+
+    @property
+    def rows(self) -> list[int]: ...
+
+    @property
+    def matrices(self) -> list[tuple[LinearMap, LinearMap]]: ...
+
+    @property
+    def targets(self) -> AShare | None: ...
+
+    @property
+    def row_weights(self) -> AShare | None: ...
+
+
 @dataclass
 class Contributed:
     """The contributions of all owners, in the order of their names.
@@ -42,9 +60,10 @@ class Contributed:
     the owner has any. counts: a half of how many values of the rows to train on have each key, uint32[d, 2^edge_bits];
     none if the bins were checked before, at `edges`. held: which rows of every owner are held out.
 
-    Once they are admitted: matrices: of every owner the bins of its rows to train on, and their transpose. held_out:
-    the transposed bins of its held-out rows, if there are any. targets, validation_targets: [classes, n] of all owners,
-    numbers over the label bound at LABEL_SCALE until the unit is settled. row_weights: [n], if any row has a weight.
+    Once they are admitted: matrices: of every owner the bins of its rows to train on, and their transpose; with
+    workers, packed: <the bins> instead, uint8[n, bytes]. held_out: the transposed bins of its held-out rows. targets,
+    validation_targets: [classes, n] of all owners, numbers over the label bound at LABEL_SCALE until the unit is
+    settled. row_weights: [n], if any row has a weight.
     """
 
     owners: tuple[OwnerFacts, ...]
@@ -55,6 +74,7 @@ class Contributed:
     source: ContributedBins
     edges: np.ndarray | None = None
     matrices: list[tuple[LinearMap, LinearMap]] = field(default_factory=list)
+    packed: list[np.ndarray] = field(default_factory=list)
     held_out: list[LinearMap | None] = field(default_factory=list)
     targets: AShare | None = None
     validation_targets: AShare | None = None

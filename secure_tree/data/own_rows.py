@@ -33,7 +33,7 @@ class Part:
 
 
 class OwnRows(Protocol):
-    """A party's training rows, and its held-out rows."""
+    """A party's training rows, its held-out rows, and those of owners who are no party, if any."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -43,9 +43,7 @@ class OwnRows(Protocol):
     def indicators(self) -> tuple[int, ...]:
         """The features that are indicators of a category."""
 
-    @property
-    def contributed(self) -> Contributed | None:
-        """The rows of owners who are no party, if any."""
+    contributed: Contributed | None
 
     @property
     def count(self) -> int:

@@ -16,13 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import repeat
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from mpc.arithmetic.bits import to_ring
 from mpc.errors import DataError
-from mpc.matrix.fixed_operand import FixedOperand, fix
 from mpc.party import Party
 from mpc.planning import planned
 from mpc.rings import Z32
@@ -33,7 +32,9 @@ from secure_tree.data.contributed import Contributed
 from secure_tree.owners.contributing import has_missing
 from secure_tree.owners.encoding import lift_labels, lift_weights
 from secure_tree.public.context import OwnerFacts, TrainingContext
+from secure_tree.tree.histogram import fix_bins, fix_lines
 
+T = TypeVar("T")
 _COIN_BYTES = 16
 # Random sums of the excess that must be 0.
 _SUMS = 4
@@ -47,15 +48,18 @@ def admit(party: Party, context: TrainingContext, contributed: Contributed, edge
     labels, weights = [], []
     for k, (words, bits, of_rows) in enumerate(_checked(party, context, contributed, edges)):
         trained, held = contributed.trained[k], contributed.held[k]
-        columns, lines, held_out = planned(
-            party, "setup", partial(_fixed, words=words[trained], bits=bits[trained], held=bits[held])
-        )
-        contributed.matrices.append((columns, lines))
-        contributed.held_out.append(held_out)
+        if words is None:
+            contributed.packed.append(np.packbits(bits[trained].bits, axis=1))
+        else:
+            fixed = partial(fix_bins, bits=bits[trained], words=words[trained])
+            contributed.matrices.append(planned(party, "setup", partial(_run, steps=fixed)))
+        held_out = partial(_run, steps=partial(fix_lines, bits=bits[held]))
+        contributed.held_out.append(planned(party, "setup", held_out) if len(held) else None)
         labels.append((of_rows[:, trained], of_rows[:, held]))
         if context.facts.weight_scale is not None:
             owner, given = contributed.owners[k], contributed.weights[k]
-            every = planned(party, "setup", partial(_run, steps=lift_weights, given=(context, owner, given)))
+            lifted = partial(lift_weights, context=context, owner=owner, bits=given)
+            every = planned(party, "setup", partial(_run, steps=lifted))
             weights.append(every[trained])
     contributed.targets, contributed.validation_targets = (
         concatenate(list(x), axis=1) for x in zip(*labels, strict=True)
@@ -83,44 +87,32 @@ def examine(
 
 def _checked(
     party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray
-) -> Iterator[tuple[AShare, BShare, AShare]]:
-    """Yield [bins], <bins> and [labels] of all rows of each owner."""
+) -> Iterator[tuple[AShare | None, BShare, AShare]]:
+    """Yield [bins], <bins> and [labels] of all rows of each owner; workers lift their own bins."""
     counts: Iterable[np.ndarray | None] = contributed.counts or repeat(None, len(contributed.owners))
     bins = contributed.source.at(edges, has_missing(context.config))
     for k, (owner, count, bits) in enumerate(zip(contributed.owners, counts, bins, strict=True)):
-        words, labels = planned(
-            party, "setup", partial(_lifted, context=context, owner=owner, bins=bits, labels=contributed.labels[k])
-        )
+        lifted = partial(_lifted, owner=owner, bins=None if party.workers else bits, labels=contributed.labels[k])
+        words, labels = planned(party, "setup", partial(lifted, context=context))
         if count is not None:
+            assert words is not None, "with workers, bins were checked before"
             with party.stage("setup"):
                 _check(party, context, owner, words, labels, contributed.trained[k], count, edges)
         yield words, bits, labels
 
 
 def _lifted(
-    party: Party, context: TrainingContext, owner: OwnerFacts, bins: BShare, labels: BShare
-) -> tuple[AShare, AShare]:
-    words, numbers = party.run(
-        parallel(to_ring.steps(party, bins, Z32), lift_labels(party, context, owner, labels)),
-    )
+    party: Party, context: TrainingContext, owner: OwnerFacts, bins: BShare | None, labels: BShare
+) -> tuple[AShare | None, AShare]:
+    of_labels = lift_labels(party, context, owner, labels)
+    if bins is None:
+        return None, party.run(of_labels)
+    words, numbers = party.run(parallel(to_ring.steps(party, bins, Z32), of_labels))
     return words, numbers
 
 
-def _run(party: Party, steps: Callable[..., Steps[AShare]], given: tuple[Any, ...]) -> AShare:
-    return party.run(steps(party, *given))
-
-
-def _fixed(
-    party: Party, words: AShare, bits: BShare, held: BShare
-) -> tuple[FixedOperand, FixedOperand, FixedOperand | None]:
-    """Fix the bins, to multiply values of rows, and, to multiply sets of bins, the transpose, also of held-out rows."""
-    steps = [fix.steps(party, words[None], bits[None]), fix.steps(party, _turned(bits))]
-    columns, lines, *held_out = party.run(parallel(*steps, *([fix.steps(party, _turned(held))] if len(held) else [])))
-    return columns, lines, held_out[0] if held_out else None
-
-
-def _turned(bits: BShare) -> BShare:
-    return bits[None].map(lambda b: b.transpose(0, 2, 1))
+def _run(party: Party, steps: Callable[[Party], Steps[T]]) -> T:
+    return party.run(steps(party))
 
 
 def _check(

@@ -171,7 +171,9 @@ class Owners:
         self._parts: dict[str, Any] = {}
 
     def open(self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]) -> Contributed:
-        refuse_unsupported(party, config)
+        if party.workers:
+            raise ConfigError("with shards, owners must have contributed before: run `sharewood collect`")
+        refuse_unsupported(config)
         terms = {
             "version": VERSION,
             "config": config.model_dump(),
@@ -218,7 +220,7 @@ class Owners:
             line.send("owner.receipt", digest)
 
 
-def refuse_unsupported(party: Party, config: TrainConfig) -> None:
+def refuse_unsupported(config: TrainConfig) -> None:
     """Raise ConfigError for what contributed rows do not support."""
     if config.partition == "vertical" or not config.joint or config.max_bin == "exact":
         raise ConfigError('contributed rows need partition="horizontal", edges="joint" and a number as max_bin')
@@ -227,8 +229,6 @@ def refuse_unsupported(party: Party, config: TrainConfig) -> None:
             f"contributed rows need edge_bits of at most {MOST_EDGE_BITS}, got {config.edge_bits}: an owner counts its "
             "values by as many bits"
         )
-    if party.workers:
-        raise ConfigError("contributed rows need one process at each party: leave out shards")
 
 
 def _received(schema: Any, line: Line, tag: str) -> Any:

@@ -88,7 +88,7 @@ class Stored:
         self._key = key
 
     def open(self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]) -> Contributed:
-        refuse_unsupported(party, config)
+        refuse_unsupported(config)
         owners, labels, weights, edges = [], [], list[BShare | None](), []
         for name, path in self.paths.items():
             facts, arrays = read_arrays(path, _WHAT, self._key, _ROLE)

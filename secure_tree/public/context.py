@@ -106,7 +106,7 @@ class TrainingContext:
         """For every candidate but the null split: whether weights must rise (1), must fall (-1), or are free (0)."""
         return np.array(self.config.directions(self.facts.names))[self.layout.candidate_features]
 
-    def of_rows(self, rows: tuple[int, int]) -> TrainingContext:
+    def of_rows(self, rows: tuple[int, ...]) -> TrainingContext:
         """Return the context of a shard with these numbers of rows."""
         facts = replace(self.facts, layout=replace(self.layout, rows=rows), validation_rows=(0, 0))
         return TrainingContext(self.config, facts, self.facts)

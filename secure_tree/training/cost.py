@@ -154,7 +154,7 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
 
     bins = cut_bins(party, context, own)
     if own.contributed:
-        refuse_unsupported(party, config)
+        refuse_unsupported(config)
         admit(party, context, own.contributed, bins.edges)
     context, base = settle(party, context, own)
     context = context.with_label_scale(1.0)

@@ -8,6 +8,7 @@ from operator import add
 
 import numpy as np
 
+from mpc.matrix.fixed_operand import FixedOperand, fix
 from mpc.matrix.interface import LinearMap, Supply
 from mpc.matrix.known_matrix import BinColumns, BinRows
 from mpc.matrix.linear_map import share_masked_matrix
@@ -16,7 +17,7 @@ from mpc.rings import GF2, Z32
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare
 from secure_tree.data.bins import Bins
-from secure_tree.data.contributed import Contributed
+from secure_tree.data.contributed import SharedRows
 from secure_tree.public.layout import Layout
 
 
@@ -44,9 +45,7 @@ class BlockMasks:
     routes: Supply
 
 
-def share_blocks(
-    party: Party, bins: Bins, layout: Layout, contributed: Contributed | None = None
-) -> Steps[list[Block]]:
+def share_blocks(party: Party, bins: Bins, layout: Layout, contributed: SharedRows | None = None) -> Steps[list[Block]]:
     """Each party's bins -> Blocks, followed by those of contributed rows. One round."""
     steps = []
     for p in (0, 1):
@@ -66,6 +65,17 @@ def share_blocks(
             blocks.append(Block(2, slice(start, start + rows), layout.widths[2], layout.bins(2), *pair))
             start += rows
     return blocks
+
+
+def fix_bins(party: Party, bits: BShare, words: AShare) -> Steps[tuple[FixedOperand, FixedOperand]]:
+    """<bins> and [bins], [n, d * bins] -> the matrices that multiply values of rows and sets of bins. One round."""
+    columns, lines = yield from parallel(fix.steps(party, words[None], bits[None]), fix_lines(party, bits))
+    return columns, lines
+
+
+def fix_lines(party: Party, bits: BShare) -> Steps[FixedOperand]:
+    """<bins>, [n, d * bins] -> the matrix that multiplies sets of bins."""
+    return (yield from fix.steps(party, bits[None].map(lambda b: b.transpose(0, 2, 1))))
 
 
 def take_masks(party: Party, blocks: list[Block], vectors: int, nodes: int) -> list[BlockMasks]:

@@ -22,7 +22,7 @@ from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, S, concatenate, public_bits, stack
 from mpc.sharing import rerandomise
 from mpc.words import U64
-from secure_tree.data.contributed import Contributed
+from secure_tree.data.contributed import SharedRows
 from secure_tree.data.table import Table
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.layout import Layout
@@ -183,7 +183,7 @@ def local_rows(
     blocks: list[Block],
     table: Table,
     base: AShare,
-    contributed: Contributed | None = None,
+    contributed: SharedRows | None = None,
 ) -> LocalRows:
     """Return the rows of the training at the first margin. Local."""
     targets = share_targets(party, context, table)

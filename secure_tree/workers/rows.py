@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from mpc.arithmetic.bits import to_ring
 from mpc.endpoint import Endpoint
 from mpc.errors import WorkersLost
-from mpc.matrix.interface import Releasable
+from mpc.matrix.interface import LinearMap, Releasable
 from mpc.party import Party
+from mpc.rings import Z32
 from mpc.rounds import Steps
 from mpc.shares import AShare, BShare, concatenate
 from mpc.words import U32
@@ -27,7 +30,7 @@ from secure_tree.data.bins import Bins
 from secure_tree.data.table import Table
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.layout import Layout
-from secure_tree.tree.histogram import share_blocks
+from secure_tree.tree.histogram import fix_bins, share_blocks
 from secure_tree.tree.rows import TreeRows, local_rows
 from secure_tree.workers.sources import PART, AtWorkers, Kept
 
@@ -47,9 +50,15 @@ class ShardedRows:
     _margins: list[Any] = field(default_factory=list)
 
     @property
-    def counts(self) -> list[tuple[int, int]]:
-        """The numbers of rows of both parties in every shard."""
-        return list(zip(*self.own.trained, strict=True))
+    def counts(self) -> list[tuple[int, ...]]:
+        """The numbers of rows of every block in every shard."""
+        return list(zip(*self.own.trained, *(np.diff(ends).tolist() for ends in self._ends), strict=True))
+
+    @property
+    def _ends(self) -> list[np.ndarray]:
+        """Where the contributed rows are divided, if there are any."""
+        more, count = self.own.contributed, len(self.own.trained[0])
+        return [] if more is None else [np.arange(count + 1) * sum(more.rows) // count]
 
     @property
     def margin(self) -> AShare:
@@ -84,11 +93,42 @@ class ShardedRows:
 
     def _begin(self, party: Party) -> None:
         shards = [self.context.of_rows(rows) for rows in self.counts]
-        own = list(zip(shards, self._margins, strict=True))
+        own = list(zip(shards, self._margins, self._contributed(), strict=True))
         party.run(ask(party, _begin, self.base, self.bins, own=own, planned="setup"))
+
+    def _contributed(self) -> list[_Slice | None]:
+        more = self.own.contributed
+        if more is None:
+            return [None] * len(self._margins)
+        (ends,) = self._ends
+        packed, targets, weights = np.concatenate(more.packed), more.targets, more.row_weights
+        assert targets is not None, "owners have contributed"
+        return [
+            _Slice(packed[a:b], targets[:, a:b], None if weights is None else weights[a:b]) for a, b in pairwise(ends)
+        ]
 
     def _divided(self, margin: AShare) -> list[AShare]:
         return [margin[:, places] for places in _places(self.context.layout, self.counts)]
+
+
+@dataclass
+class _Slice:
+    """Implements `SharedRows` for a worker. packed: <bins>, uint8[n, bytes]."""
+
+    packed: np.ndarray
+    targets: AShare | None
+    row_weights: AShare | None
+    matrices: list[tuple[LinearMap, LinearMap]] = field(default_factory=list)
+
+    @property
+    def rows(self) -> list[int]:
+        return [len(self.packed)]
+
+    def place(self, party: Party, layout: Layout) -> None:
+        """Fix the bins. Two rounds."""
+        bits = BShare(np.unpackbits(self.packed, axis=1, count=layout.widths[2] * layout.bins(2)), party.rank)
+        words = party.run(to_ring.steps(party, bits, Z32))
+        self.matrices = [party.run(fix_bins(party, bits, words))]
 
 
 @dataclass
@@ -116,7 +156,7 @@ class ShardedTreeRows:
     def histograms(self, party: Party) -> Steps[list[AShare]]:
         answers = yield from ask(party, _histograms, self.k)
         layout = self.rows.context.layout
-        return [self._sum([each[p] for each in answers], layout.widths[p], layout.bins(p)) for p in (0, 1)]
+        return [self._sum([each[p] for each in answers], layout.widths[p], layout.bins(p)) for p in layout.blocks]
 
     def route(self, party: Party, sets: list[BShare]) -> Steps[None]:
         yield from ask(party, _route, self.k, sets)
@@ -143,17 +183,19 @@ class _AllOfWorkers:
             party.run(ask(party, _release, planned="online"))
 
 
-def gathered(layout: Layout, counts: Sequence[tuple[int, int]], parts: list[AShare], axis: int) -> AShare:
+def gathered(layout: Layout, counts: Sequence[tuple[int, ...]], parts: list[AShare], axis: int) -> AShare:
     """Join values of shards with `counts` rows along an axis, in the order of all rows."""
     order = np.argsort(np.concatenate(_places(layout, counts)))
     return concatenate(parts, axis=axis).map(lambda w: np.take(w, order, axis=axis))
 
 
-def _places(layout: Layout, counts: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+def _places(layout: Layout, counts: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
     """Return which of the training's rows each shard has, int64[n_i], in the order of the shard."""
     every = np.arange(layout.row_count)
-    of_parties = {p: np.split(every[layout.rows_of(p)], np.cumsum([rows[p] for rows in counts])[:-1]) for p in (0, 1)}
-    return [np.concatenate([of_parties[p][i] for p in layout.cover]) for i in range(len(counts))]
+    of_blocks = [
+        np.split(every[layout.rows_of(p)], np.cumsum([rows[p] for rows in counts])[:-1]) for p in layout.blocks
+    ]
+    return [np.concatenate([of_blocks[p][i] for p in layout.cover]) for i in range(len(counts))]
 
 
 def _begin(
@@ -163,11 +205,14 @@ def _begin(
     bins: Bins,
     context: TrainingContext,
     margin: AShare | None,
+    contributed: _Slice | None,
 ) -> None:
     # A rehearsal has no rows. From here on, the features are needed only as blocks.
     table = kept.pop(PART).table if PART in kept else _rehearsed(bins, context.layout.rows[party.rank])
-    blocks = party.run(share_blocks(party, replace(bins, features=table.features), context.layout))
-    rows = kept[_ROWS] = local_rows(party, context, blocks, table, base)
+    if contributed:
+        contributed.place(party, context.layout)
+    blocks = party.run(share_blocks(party, replace(bins, features=table.features), context.layout, contributed))
+    rows = kept[_ROWS] = local_rows(party, context, blocks, table, base, contributed)
     rows.begin(party, margin)
 
 

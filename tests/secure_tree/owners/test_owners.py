@@ -438,9 +438,9 @@ def kept(folder, made, **parameters):
     assert first == second and [each.result()["rows"] for each in said] == [each.rows for each in first]
     return lambda **more: train_both(
         *zip(*made[:2], strict=True),
-        given=lambda rank: Stored(folder / str(rank), **more),
+        given=lambda rank: Stored(folder / str(rank)),
         owners=owners,
-        **{**PARAMETERS, **parameters},
+        **{**PARAMETERS, **parameters, **more},
     )
 
 
@@ -502,6 +502,34 @@ def test_checkpoints_and_models_of_other_contributions_are_refused(tmp_path):
         fitted(tmp_path / "two", made, 2, lambda rank: kept_in(rank, True))
     with pytest.raises(DataError, match="collected at other edges than those of xgb_model"):
         fitted(tmp_path / "two", made, 1, lambda rank: {"xgb_model": half[rank]})
+
+
+@pytest.mark.parametrize(
+    ("of", "parameters"),
+    [
+        (lambda made: made, {"missing": "all", "test_size": 0.2}),
+        (lambda made: made, {"subsample": 0.7, "random_state": 3}),
+        (numbers, REGRESSION),
+        (lambda made: [weighted(made[:2])[0], made[1], *weighted(made)[2:]], {}),
+    ],
+)
+def test_shards(tmp_path, of, parameters):
+    """Workers divide the contributed rows as well."""
+    made = of(tables((40, 31, 50, 23), missing="missing" in parameters))
+    weights = tuple(each[2] if len(each) == 3 else None for each in made[:2])
+    train = kept(tmp_path, [each[:2] for each in made[:2]] + made[2:], **parameters)
+    training = train(workers=3, weights=weights)
+    check(training, 2)
+    assert training.results[0] == training.results[1]
+
+
+def test_shards_need_what_was_collected(tmp_path):
+    made = tables((40, 30, 2))
+    train = kept(tmp_path, made)
+    with pytest.raises(DataError, match="must be at least one for each of the 3 workers"):
+        train(workers=3)
+    with pytest.raises(ConfigError, match="with shards, owners must have contributed before"):
+        trained(made, workers=2)
 
 
 def test_cross_validation(tmp_path):
