@@ -100,6 +100,8 @@ class OwnerSection(Strict):
     """Schema file: the type of each column."""
     label: str = "label"
     """Column of the labels, if no schema file declares it."""
+    weight: str | None = None
+    """Column of the row weights, likewise."""
     receipt: Path | None = None
     """File for the receipt: the id of the contribution, its rows, and what each party says that it received."""
 
@@ -156,7 +158,7 @@ def contribution_of(config: OwnerConfig) -> dict[str, Any]:
     Raises ConfigError, DataError, PeerFailure.
     """
     own = config.owner
-    columns = Columns.read(own.columns) if own.columns else Columns.inferred(own.label)
+    columns = Columns.read(own.columns) if own.columns else Columns.inferred(own.label, own.weight)
     rows = read_table(own.data, columns, TrainConfig.of(missing="all").may_miss)
     if rows.labels is None:
         raise DataError(f"{own.data}: an owner contributes labels: declare a column as label")

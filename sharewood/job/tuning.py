@@ -16,6 +16,7 @@ from secure_tree.cross_validation import cross_validate, grid_search
 from secure_tree.public.config import TrainConfig
 from sharewood.job.config import HostsConfig
 from sharewood.job.files import training_tables
+from sharewood.job.owners import contributed
 from sharewood.job.session import bringing, connected
 from sharewood.job.work import JobFacts, agree, check_ids, check_minimum
 from sharewood.logs import in_json, say, say_document
@@ -48,6 +49,8 @@ def tune(
         check_alone("cross-validation", config.shards)
         if searching and not config.grid:
             raise ConfigError("[grid] must list the values to try, such as max_depth = [3, 4], at both parties")
+        if config.owners:
+            config.needs(name, "contributed")
         parameters, rows, validation = training_tables(config, name)
         if validation is not None or parameters.test_size:
             raise ConfigError("test_size and test_data must not be set: each fold is held out once")
@@ -79,14 +82,15 @@ def tune(
             check_ids(party, theirs, rows)
         estimator: Any = (SecureXGBClassifier if parameters.logistic else SecureXGBRegressor)(**known)
         best = None
-        data: dict[str, Any] = {"folds": folds, "sample_weight": rows.weights}
-        if searching:
-            search = grid_search(party, estimator, grid, rows.features, rows.labels, **data)
-            table = search.results.to_dict("records")
-            best = {key: table[0][key] for key in grid}
-        else:
-            scores = cross_validate(party, estimator, rows.features, rows.labels, **data)
-            table = pd.DataFrame(scores).rename_axis("fold").reset_index().to_dict("records")
+        with contributed(config, name, config.file_key()) as owners:
+            data: dict[str, Any] = {"folds": folds, "sample_weight": rows.weights, "contributed": owners or None}
+            if searching:
+                search = grid_search(party, estimator, grid, rows.features, rows.labels, **data)
+                table = search.results.to_dict("records")
+                best = {key: table[0][key] for key in grid}
+            else:
+                scores = cross_validate(party, estimator, rows.features, rows.labels, **data)
+                table = pd.DataFrame(scores).rename_axis("fold").reset_index().to_dict("records")
         plain = [{str(key): _plain(value) for key, value in row.items()} for row in table]
         return TuningReport(
             PartyCosts.of(party, name),

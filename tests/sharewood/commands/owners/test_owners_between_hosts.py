@@ -90,6 +90,24 @@ def test_owners_that_have_left_are_trained_on_again_and_again(place):
 
 
 @pytest.mark.long
+def test_numbers_with_weights_are_collected_trained_on_and_cross_validated(place):
+    for name in (*ROLES[:2], *OWNERS):
+        frame = pd.read_csv(place / f"{name}.csv")
+        frame.assign(label=frame["u"] * 3 + 20, weight=1 + (frame["v"] > 0)).to_csv(place / f"{name}.csv", index=False)
+    for name in (*ROLES[:2], *OWNERS):
+        path, section = place / f"{name}.toml", "[owner]" if name in OWNERS else f"[parties.{name}]"
+        text = path.read_text().replace(section, f'{section}\nweight = "weight"')
+        path.write_text(text.replace("[train]\n", '[train]\nobjective = "squarederror"\n'))
+    with dealing(3, cwd=place):
+        owners = {name: contributing(name, place) for name in OWNERS}
+        both("collect", cwd=place)
+        assert all(status == 0 for status, _, _ in ends_of(owners).values())
+        both("train", cwd=place)
+        said = both("cv", "--folds", "3", cwd=place)
+    assert "rmse" in said[0] and said[0].splitlines()[0] == said[1].splitlines()[0]
+
+
+@pytest.mark.long
 def test_two_owners_contribute_to_a_training_between_hosts(place):
     waiting(place)
     with dealing(2, cwd=place):
