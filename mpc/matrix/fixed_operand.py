@@ -31,7 +31,7 @@ from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, S, product_scale
 from mpc.words import U8, U64, Shape, packed_size
 
-# An opened matrix of at least this many bytes is kept in a file: each of many matrices is smaller than a known one.
+# A matrix of at least this many bytes is kept as known ones are: over GF(2) packed, in a file if it still has as many.
 IN_A_FILE = 1 << 22
 
 
@@ -94,23 +94,40 @@ class SharedProduct:
 
 
 @dataclass(frozen=True)
+class Large:
+    """One large matrix as known ones are stored (mpc/matrix/known_matrix.py), in a file if it fills one."""
+
+    rows: np.ndarray | RowsInFile
+
+    @classmethod
+    def of(cls, ring: Ring, matrix: np.ndarray) -> Large:
+        stored = matrix if isinstance(ring, Z2k) else packed_rows(matrix.T)
+        return cls(RowsInFile.of(stored) if stored.nbytes >= IN_A_FILE else stored)
+
+
+# Matrices of shape [b, k, m], or a large one.
+Kept = np.ndarray | Large
+
+
+@dataclass(frozen=True)
 class FixedOperand:
-    """A shared matrix after its opening: M - A, in a file if it is one large matrix, and this party's share of M at
-    party 0, of A at party 1. If the parties make the masks themselves, A is M and nothing is opened.
+    """A shared matrix with m columns after its opening: M - A, and this party's share of M at party 0, of A at party 1.
+    If the parties make the masks themselves, A is M and nothing is opened.
     """
 
     number: int
-    opened: np.ndarray | RowsInFile | None
-    own: np.ndarray
+    opened: Kept | None
+    own: Kept
+    columns: int
     ring: Ring
     scale: int = 0
 
-    def of_opened(self, x: np.ndarray) -> np.ndarray:
-        """Multiply own rows by M - A, which must have been opened."""
-        assert self.opened is not None, "the caller has asked"
-        if isinstance(self.opened, RowsInFile):
-            return storage_of(self.ring).product(self.opened, x[0])[None]
-        return self.ring.matmul(x, self.opened)
+    def times(self, x: np.ndarray, matrix: Kept) -> np.ndarray:
+        """Multiply own rows by `opened` or `own`."""
+        if isinstance(matrix, np.ndarray):
+            return self.ring.matmul(x, matrix)
+        rows = x[0] if isinstance(self.ring, Z2k) else packed_rows(x[0])
+        return storage_of(self.ring).product(matrix.rows, rows)[None]
 
     def supply(self, party: Endpoint, count: int) -> OperandSupply:
         """Return the operand, which must be a single matrix, as a LinearMap. Masks are taken as they are used."""
@@ -150,25 +167,26 @@ def fix(party: Endpoint, matrix: AShare | BShare, bits: BShare | None = None) ->
     number, scale = party.next_matrix(), getattr(matrix, "scale", 0)
     if not party.randomness.has_dealer:
         party.randomness.keep(number, OperandShare(matrix._words, None if bits is None else bits.bits))
-        return FixedOperand(number, None, matrix._words, matrix.ring, scale)
+        return FixedOperand(number, None, matrix._words, matrix.shape[-1], matrix.ring, scale)
     mask, ring = party.randomness.take(OperandMask(number, matrix.shape, matrix.ring)), matrix.ring
     (opened,) = yield from open_shares(matrix.map(lambda w: ring.subtract(w, mask)))
     own = ring.add(mask, opened) if party.rank == 0 else mask
-    large = isinstance(ring, Z2k) and len(opened) == 1 and opened.nbytes >= IN_A_FILE
-    return FixedOperand(number, RowsInFile.of(opened[0]) if large else opened, own, ring, scale)
+    columns = matrix.shape[-1]
+    if len(opened) == 1 and opened.nbytes >= IN_A_FILE:
+        return FixedOperand(number, Large.of(ring, opened[0]), Large.of(ring, own[0]), columns, ring, scale)
+    return FixedOperand(number, opened, own, columns, ring, scale)
 
 
 @protocol(cost=lambda x, operand: Cost(1, both(_wire(x))))
 def multiply_fixed(party: Endpoint, x: S, operand: FixedOperand) -> Steps[S]:
     """[x] of shape [b, v, k] times the fixed [b, k, m] -> [b, v, m]; scales add. Raises RangeError."""
     ring, scale = operand.ring, product_scale(x, operand.scale) if isinstance(x, AShare) else 0
-    columns = operand.own.shape[-1]
-    rho, product = party.randomness.take(OperandProduct(operand.number, x.shape, columns, ring))
+    rho, product = party.randomness.take(OperandProduct(operand.number, x.shape, operand.columns, ring))
     (e,) = yield from open_shares(x.map(lambda w: ring.subtract(w, rho)))
     # rho (M - A) + rho A + e M, of which party 1 has e A.
-    words = ring.add(ring.matmul(e, operand.own), product)
+    words = ring.add(operand.times(e, operand.own), product)
     if operand.opened is not None:
-        words = ring.add(words, operand.of_opened(rho))
+        words = ring.add(words, operand.times(rho, operand.opened))
     result: S = x._like(words)
     return result.at_scale(scale) if isinstance(result, AShare) else result  # type: ignore[return-value]
 
