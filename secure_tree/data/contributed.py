@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Protocol
 
 import numpy as np
 
 from mpc.matrix.interface import LinearMap
+from mpc.matrix.known_matrix import MatrixRows
 from mpc.party import Party
 from mpc.shares import AShare, BShare
 from secure_tree.data.categories import Dictionary
@@ -69,7 +71,7 @@ class Contributed:
     owners: tuple[OwnerFacts, ...]
     labels: list[BShare]
     weights: list[BShare | None]
-    counts: list[np.ndarray]
+    counts: Sequence[MatrixRows]
     held: list[np.ndarray]
     source: ContributedBins
     edges: np.ndarray | None = None
@@ -92,7 +94,7 @@ class Contributed:
 
     @cached_property
     def _counts(self) -> np.ndarray:
-        return np.stack(self.counts).sum(axis=0, dtype=np.uint32)
+        return reduce(add, (each[:] for each in self.counts))
 
     def masses_up_to(self, known: Mapping[int, np.ndarray], keys: np.ndarray) -> np.ndarray:
         """Return a half, modulo 2^32, of the number of values up to each of `keys` but for the known ones, int64[f, k].

@@ -22,6 +22,7 @@ import numpy as np
 
 from mpc.arithmetic.bits import to_ring
 from mpc.errors import DataError
+from mpc.matrix.known_matrix import MatrixRows
 from mpc.party import Party
 from mpc.planning import planned
 from mpc.rings import Z32
@@ -65,7 +66,7 @@ def admit(party: Party, context: TrainingContext, contributed: Contributed, edge
         concatenate(list(x), axis=1) for x in zip(*labels, strict=True)
     )
     contributed.row_weights = concatenate(weights) if weights else None
-    contributed.counts.clear()
+    contributed.counts = []
     contributed.source.confirm()
 
 
@@ -89,7 +90,7 @@ def _checked(
     party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray
 ) -> Iterator[tuple[AShare | None, BShare, AShare]]:
     """Yield [bins], <bins> and [labels] of all rows of each owner; workers lift their own bins."""
-    counts: Iterable[np.ndarray | None] = contributed.counts or repeat(None, len(contributed.owners))
+    counts: Iterable[MatrixRows | None] = contributed.counts or repeat(None, len(contributed.owners))
     bins = contributed.source.at(edges, has_missing(context.config))
     for k, (owner, count, bits) in enumerate(zip(contributed.owners, counts, bins, strict=True)):
         lifted = partial(_lifted, owner=owner, bins=None if party.workers else bits, labels=contributed.labels[k])
@@ -97,7 +98,7 @@ def _checked(
         if count is not None:
             assert words is not None, "with workers, bins were checked before"
             with party.stage("setup"):
-                _check(party, context, owner, words, labels, contributed.trained[k], count, edges)
+                _check(party, context, owner, words, labels, contributed.trained[k], count[:], edges)
         yield words, bits, labels
 
 

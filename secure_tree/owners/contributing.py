@@ -24,6 +24,7 @@ import numpy as np
 from pydantic import Field
 
 from mpc.errors import ConfigError, DataError, RangeError
+from mpc.host.streaming import RowsInFile
 from mpc.party import Party
 from mpc.shares import BShare
 from secure_tree.agreement.messages import VERSION, Hexadecimal, Message, Names, Plain, Text, checked
@@ -198,7 +199,7 @@ class Owners:
             shape = WEIGHT_BITS, facts.rows
             weights.append(self._bits(name, "owner.weights", shape) if weighted else None)
             part = line.receive("owner.counts", 4 * len(names) * buckets + _FEW_BYTES)
-            counts.append(half(party.rank, part, (len(names), buckets), np.uint32, name))
+            counts.append(RowsInFile.of(half(party.rank, part, (len(names), buckets), np.uint32, name)))
         self._owners = owners
         held = [held_rows(config, owner.rows) for owner in owners]
         return Contributed(tuple(owners), labels, weights, counts, held, self)
