@@ -52,8 +52,8 @@ _FORK = multiprocessing.get_context("fork")
 log = logging.getLogger("sharewood")
 
 Job = Callable[[Party], Any]
-# A table (X, y), or what the owner does with its lines to both parties.
-Owner = tuple[Any, Any] | Callable[[Sequence[Channel]], Any]
+# A table (X, y) or (X, y, weights), or what the owner does with its lines to both parties.
+Owner = tuple[Any, ...] | Callable[[Sequence[Channel]], Any]
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,8 @@ def _owner(owner: Owner) -> Callable[[Sequence[Channel]], Any]:
         return owner
     from secure_tree.owners.contributing import contribute
 
-    X, y = owner
-    return lambda lines: contribute(lines, X, y)
+    table = owner
+    return lambda lines: contribute(lines, *table)
 
 
 def _owner_role(play: Callable[[Sequence[Channel]], Any], channels: dict[str, Channel]) -> Any:

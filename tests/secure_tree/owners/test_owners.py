@@ -399,6 +399,16 @@ def job(party):
     return model.predict_proba(party, X), party.revealed
 
 
+def with_weights(party):
+    X, y, w = weighted(tables((60, 50, 70, 40)))[party.rank]
+    return SecureXGBClassifier(**PARAMETERS).fit(party, X, y, w, contributed=party.contributed).score(party, X, y)
+
+
+def test_an_owner_with_weights_as_a_process():
+    made = weighted(tables((60, 50, 70, 40)))
+    assert run_local(with_weights, owners={"shop": made[3], "bank": made[2]})[0] > 0.6
+
+
 def test_owners_as_processes():
     made = tables((60, 50, 70, 40))
     (ours, revealed), _ = run_local(job, owners={"shop": made[3], "bank": made[2]})
