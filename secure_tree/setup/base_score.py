@@ -286,7 +286,7 @@ def _part(facts: PublicFacts, p: int) -> float:
     """Return the square root of an upper bound of party p's fraction of the weight."""
     if facts.label_holder is not None:
         return 1.0
-    if facts.masses is None:
+    if facts.masses is None or not facts.layout.rows[p]:
         return math.sqrt(facts.layout.rows[p] / facts.layout.row_count)
     # The sum of a party's weights is at least half of its power of two.
     return math.sqrt(min(1.0, 2 * facts.masses[p] / max(facts.masses[:2])))

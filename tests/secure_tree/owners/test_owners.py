@@ -125,9 +125,12 @@ def opened_base(training):
 
 
 @pytest.mark.parametrize("of", [lambda made: made, numbers, of_counts])
-@pytest.mark.parametrize("who", [(0, 1, 2, 3), (2,), (0,)])
-def test_weights(of, who):
-    made = of(tables((40, 30, 35, 25)))
+@pytest.mark.parametrize(
+    ("counts", "who"), [((40, 30, 35, 25), (0, 1, 2, 3)), ((40, 30, 35, 25), (2,)), ((40, 30, 35, 25), (0,)),
+                        ((0, 0, 50, 40), (2, 3)), ((0, 0, 50, 40), (3,)), ((30, 0, 1, 40), (0, 2))],
+)  # fmt: skip
+def test_weights(of, counts, who):
+    made = of(tables(counts))
     of_all = weighted(made)
     given = [of_all[k] if k in who else made[k] for k in range(4)]
     objective = {numbers: REGRESSION, of_counts: COUNTS}.get(of, {})
