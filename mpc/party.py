@@ -12,26 +12,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mpc.endpoint import Endpoint
-from mpc.errors import DataError
+from mpc.errors import ConfigError, DataError
 from mpc.meter import Counters, Stage
 from mpc.shares import AShare, BShare
-from mpc.sharing import agree_on_shape, reveal, share
+from mpc.sharing import agree_on_shape, rerandomise, reveal, share
 from mpc.words import decode_signed, to_units
 
 
 @dataclass
 class Party(Endpoint):
-    """One of two parties, as a program sees it; only `reveal` opens shares.
+    """One of two parties, as a program sees it; only `reveal` opens shares, and only `release` hands them out.
 
     A party that is not `live` has no peer, so opened values are meaningless: `reveal` then returns zeros. `contributed`
-    has a line to each owner of further rows, by name.
+    has a line to each owner of further rows, by name, and `clients` one to each client who asks for predictions.
     """
 
     stages: dict[str, Stage] = field(default_factory=dict)
     parts: dict[str, Stage] = field(default_factory=dict)
     revealed: list[str] = field(default_factory=list)
+    released: list[str] = field(default_factory=list)
     live: bool = True
     contributed: Mapping[str, Any] = field(default_factory=dict)
+    clients: Mapping[str, Any] = field(default_factory=dict)
     _part: tuple[str, Counters] | None = None
 
     @contextmanager
@@ -109,6 +111,17 @@ class Party(Endpoint):
     def _open(self, x: AShare | BShare, to: int | None, what: str) -> np.ndarray | None:
         self.learn(what, to)
         return reveal(self, x, to)
+
+    def release(self, x: AShare, *, what: str) -> np.ndarray:
+        """Return this party's half of a secret, for someone who is no party, and who alone gets both halves.
+
+        The halves are uniform but for their sum, so they say nothing more, whatever x was computed from. The record
+        `released` says that `what` left, which neither party learns. No message. Raises ConfigError in an audit.
+        """
+        if self.audit:
+            raise ConfigError("audit must be false where clients get predictions: a verdict cannot follow them")
+        self.released.append(what)
+        return rerandomise(self, x).words
 
     def learn(self, what: str, to: int | None) -> None:
         """Record what is revealed to party `to` (None: both), if this is the one."""

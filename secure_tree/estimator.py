@@ -32,6 +32,7 @@ from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.admission import admit, examine, same_edges
 from secure_tree.owners.contributing import Line, Owners
 from secure_tree.owners.stored import save
+from secure_tree.prediction.answering import answer, check_for_clients
 from secure_tree.prediction.authenticated import input_model
 from secure_tree.prediction.revealing import check_macs, predict_shards, revealed_margins
 from secure_tree.public.config import Method, TrainConfig
@@ -347,6 +348,41 @@ class _SecureXGB(Fitted):
             )
         margin = own.T if model.config.num_class else own[0]
         return margin * (model.facts.margin_unit / (1 << MARGIN_SCALE))
+
+    def predict_for(
+        self, party: Party, clients: Mapping[str, Line], method: Method = "thresholds", *, mac: bool = False
+    ) -> dict[str, int]:
+        """Predict for clients who are no party: only they learn their rows and predictions.
+
+        Both parties must call this at the same time. Stages of the meter: predict_offline, predict.
+
+        Parameters
+        ----------
+        party : Party
+            The connection to the other party.
+        clients : mapping
+            A line to each client, by name, as `party.clients` has them.
+        method, mac
+            As of `predict_margin`; clients' rows need "thresholds" and no MACs.
+
+        Returns
+        -------
+        dict
+            The number of rows of each client.
+
+        Raises
+        ------
+        ConfigError
+            If arguments are invalid, or differ between the parties.
+        DataError
+            If a client has sent the parties halves of different rows, or the halves of the model do not fit.
+        PeerFailure
+            If the other party, a client or the connection fails.
+        """
+        model = self._fitted()
+        needs_party(party, "predict_for(party, party.clients)")
+        check_for_clients(method, mac)
+        return answer(party, model, clients)
 
     def save(self, path: str | Path, key: FileKey | None = None) -> None:
         """Write this party's half of the model to a .npz file, encrypted if there is a key. Raises DataError."""

@@ -52,8 +52,12 @@ _FORK = multiprocessing.get_context("fork")
 log = logging.getLogger("sharewood")
 
 Job = Callable[[Party], Any]
-# A table (X, y) or (X, y, weights), or what the owner does with its lines to both parties.
-Owner = tuple[Any, ...] | Callable[[Sequence[Channel]], Any]
+# What someone who is no party does with its lines to both parties.
+Play = Callable[[Sequence[Channel]], Any]
+# A table (X, y) or (X, y, weights), or what the owner does.
+Owner = tuple[Any, ...] | Play
+# Rows to predict, or what the client does.
+Client = Any | Play
 
 
 @dataclass(frozen=True)
@@ -77,8 +81,9 @@ def party_role(
     division: LocalWorkers | None = None,
     seed: int | None = None,
     owners: Collection[str] = (),
+    clients: Collection[str] = (),
 ) -> Role:
-    """Return the role of party `rank`, which runs `job(party)` with its peer, and the dealer and owners, if any."""
+    """Return the role of party `rank`, which runs `job(party)` with its peer, and the dealer, owners and clients."""
     draw = _drawing(seed, PARTIES[rank])
 
     def play(channels: dict[str, Channel]) -> Any:
@@ -92,8 +97,8 @@ def party_role(
             randomness = pairwise(rank, channels[name + SECOND], offline.ot, peer)
         else:
             randomness = FromDealer(rank, channels[DEALER], peer, draw=draw)
-        others = {name: channels[name] for name in owners}
-        with session(Party(rank, peer, randomness, draw=draw, contributed=others)) as party:
+        given, asking = ({name: channels[name] for name in names} for names in (owners, clients))
+        with session(Party(rank, peer, randomness, draw=draw, contributed=given, clients=asking)) as party:
             if audit:
                 begin(party)
             if division is None:
@@ -149,9 +154,10 @@ def run_session(
     rate: float | None = None,
     seed: int | None = None,
     owners: Mapping[str, Owner] | None = None,
+    clients: Mapping[str, Client] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Run `job` at both parties, and `owners` beside them; return each process's result, pid, peak memory, CPU seconds,
-    and `workers`, if any.
+    """Run `job` at both parties, and `owners` and `clients` beside them; return each process's result, pid, peak
+    memory, CPU seconds, and `workers`, if any.
     """
     line = None if not round_trip and rate is None else LineShape(round_trip, _UNLIMITED if rate is None else rate)
     if shards and line:
@@ -164,15 +170,18 @@ def run_session(
         log.warning("seed=%d: whoever knows the seed knows all shares of this run; for tests and notebooks only", seed)
     check_together(offline, shards, audit)
     with _divided(shards, offline) as division:
-        names = tuple(owners or ())
-        roles = {PARTIES[rank]: party_role(rank, job, offline, audit, division, seed, names) for rank in (0, 1)}
-        roles |= {name: partial(_owner_role, _owner(owner)) for name, owner in (owners or {}).items()}
+        names = tuple(owners or ()), tuple(clients or ())
+        if taken := sorted({*names[0]} & {*names[1]} | {*names[0], *names[1]} & {*PARTIES, DEALER}):
+            raise ConfigError(f"owners and clients must have names of their own, got {', '.join(taken)} twice")
+        roles = {PARTIES[rank]: party_role(rank, job, offline, audit, division, seed, *names) for rank in (0, 1)}
+        roles |= {name: partial(_play, _owner(owner)) for name, owner in (owners or {}).items()}
+        roles |= {name: partial(_play, _client(client)) for name, client in (clients or {}).items()}
         if not offline.pairwise:
             roles[DEALER] = partial(dealer_role, seed=seed)
         return run_processes(roles, timeout=timeout, second=offline.pairwise, line=line)
 
 
-def _owner(owner: Owner) -> Callable[[Sequence[Channel]], Any]:
+def _owner(owner: Owner) -> Play:
     """Return what an owner does: contribute a table, if that is what it is."""
     if callable(owner):
         return owner
@@ -182,7 +191,17 @@ def _owner(owner: Owner) -> Callable[[Sequence[Channel]], Any]:
     return lambda lines: contribute(lines, *table)
 
 
-def _owner_role(play: Callable[[Sequence[Channel]], Any], channels: dict[str, Channel]) -> Any:
+def _client(client: Client) -> Play:
+    """Return what a client does: ask for predictions of rows, if that is what it is."""
+    if callable(client):
+        play: Play = client
+        return play
+    from secure_tree.prediction.client import ask
+
+    return lambda lines: ask(lines, client)
+
+
+def _play(play: Play, channels: dict[str, Channel]) -> Any:
     return {"result": play([channels[name] for name in PARTIES]), **_process()}
 
 
@@ -243,8 +262,9 @@ def run_local(
     rate: float | None = None,
     seed: int | None = None,
     owners: Mapping[str, Owner] | None = None,
+    clients: Mapping[str, Client] | None = None,
     **removed: Never,
-) -> tuple[Any, Any]:
+) -> tuple[Any, ...]:
     """Run `job(party)` in two forked party processes; return its result at each party.
 
     With `offline` "dealer", correlated randomness comes from a dealer process; with "pairwise", the two parties make
@@ -264,6 +284,10 @@ def run_local(
     With `owners`, {name: (X, y)}, further processes contribute rows that no party knows. Inside the job,
     `party.contributed` has lines to them: `model.fit(party, X, y, contributed=party.contributed)` trains on them.
 
+    With `clients`, {name: rows}, further processes ask for predictions, which nobody else learns. Inside the job,
+    `model.predict_for(party, party.clients)` answers them. The third result is then what each client gets, by name:
+    probabilities of classes, or numbers. Rows are an array, or columns by name.
+
     Inside the job the operators of mpc/operators.py use its party: `x * y`, `x @ y`, `x < y`, `x == y`. Results are
     returned through Sharewood's codec: plain values, lists, tuples, dicts and arrays; numpy's numbers become Python's.
     """
@@ -278,6 +302,8 @@ def run_local(
         rate=rate,
         seed=seed,
         owners=owners,
+        clients=clients,
         **removed,
     )
-    return outcome[PARTIES[0]]["result"], outcome[PARTIES[1]]["result"]
+    results = tuple(outcome[name]["result"] for name in PARTIES)
+    return (*results, {name: outcome[name]["result"] for name in clients}) if clients else results

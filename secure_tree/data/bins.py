@@ -9,7 +9,7 @@ not edges yet. The `finer` bins between two edges are cut by the same rule. Shor
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -131,6 +131,14 @@ def order_key(values: np.ndarray) -> np.ndarray:
     """float32 -> int64 in 1 .. 2^32 in the same order; -0 and 0 have the same key."""
     words = (values.astype(np.float32) + np.float32(0)).view(np.uint32).astype(np.int64)
     return np.where(words >> 31, (1 << 32) - 1 - words, words + (1 << 31)) + 1
+
+
+def keys_of(features: np.ndarray, optional: Sequence[int]) -> np.ndarray:
+    """Return keys of values, 0 if missing; then 2^33 where an optional feature is missing: uint64[n, d + o]."""
+    missing = np.isnan(features)
+    keys = np.where(missing, 0, order_key(features))
+    right = missing[:, list(optional)].astype(np.int64) << ORDER_BITS + 1
+    return np.concatenate([keys, right], axis=1).astype(np.uint64)
 
 
 def order_value(keys: np.ndarray) -> np.ndarray:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
-
-from secure_tree.public.config import TrainConfig
 
 Output = Literal["margin", "probability"]
 
 
-def probabilities(config: TrainConfig, margins: np.ndarray) -> np.ndarray:
+class Linked(Protocol):
+    """What a link depends on, of a training's parameters."""
+
+    @property
+    def objective(self) -> str: ...
+
+    @property
+    def counts(self) -> bool: ...
+
+
+def probabilities(config: Linked, margins: np.ndarray) -> np.ndarray:
     """Margins, float64[n] or [n, classes] -> probabilities of classes 0, 1, ..., float64[n, classes].
 
     Two classes: the logistic function. Several classes: softmax under multi:softprob, and under multi:ova the logistic
@@ -24,7 +32,7 @@ def probabilities(config: TrainConfig, margins: np.ndarray) -> np.ndarray:
     return each / each.sum(axis=1, keepdims=True) if each.ndim == 2 else np.stack([1 - each, each], axis=1)
 
 
-def values(config: TrainConfig, margins: np.ndarray) -> np.ndarray:
+def values(config: Linked, margins: np.ndarray) -> np.ndarray:
     """Return predicted numbers, float64[n]: the margins, or under count:poisson their exponentials."""
     return np.exp(margins) if config.counts else margins
 

@@ -20,8 +20,9 @@ from mpc.party import Party
 from mpc.rings import Z128
 from mpc.rounds import Steps, parallel
 from mpc.words import U64
+from secure_tree.data.bins import keys_of
 from secure_tree.model.ensemble import Ensemble
-from secure_tree.prediction.predict import THRESHOLD_BITS, columns_of, keys_of, paths
+from secure_tree.prediction.predict import THRESHOLD_BITS, columns_of, paths
 from secure_tree.public.layout import Layout
 
 # Comparisons at a time: the dealer makes 4 kB for each.
@@ -65,7 +66,7 @@ def authenticated_margins(
     n, nodes = layout.rows[owners[0]], (1 << model.depth) - 1
     handed = []
     for p in owners:
-        own = np.ascontiguousarray(keys_of(features, layout.optional[p]).T) if party.rank == p else None
+        own = keys_of(features, layout.optional[p]) if party.rank == p else None
         handed.append(input_rows.steps(party, model.keyring, p, own, n, len(columns_of(layout, p))))
     rows = yield from parallel(*handed)
     step = classes * max(1, PIECE // (classes * nodes * n))

@@ -1,11 +1,17 @@
-"""Prediction: a path sum over all nodes of all trees, for rows whose values the parties know.
+"""Prediction: a path sum over all nodes of all trees, for rows that a party knows, or nobody.
 
-Rows are divided as in training: each party has all features of some rows (horizontal), or some features of all rows
-(vertical). The method "bins" routes values by the cuts that their owner has stored in training: a known matrix of bins
-times the shared left sets. The method "thresholds" compares values of any origin with the secret threshold of the
-secret feature at every node. Both give a secret bit "goes left" per node. The agreements of these bits with the path to
-a leaf are added, and the leaf is reached iff the sum equals the depth. The result is revealed to one party: the owner
-of the row, or the party that both name.
+Rows of parties are divided as in training: each party has all features of some rows (horizontal), or some features of
+all rows (vertical). The method "bins" routes values by the cuts that their owner has stored in training: a known matrix
+of bins times the shared left sets. The method "thresholds" compares values of any origin with the secret threshold of
+the secret feature at every node: a known matrix of values times the shared features or, for the rows of clients, shared
+values times the features, a matrix that is fixed once for any number of rows. All give a secret bit "goes left" per
+node. The agreements of these bits with the path to a leaf are added, and the leaf is reached iff the sum equals the
+depth. The result is revealed to one party: the owner of the row, or the party that both name; that of a client's row is
+released to the client.
+
+Cost of clients' rows with d values and o values that may be missing, for m nodes and l leaves in all (`cost_of_rows`):
+6 rounds, and each way per row d + o words, per node the openings of a comparison and of two conversions, and per leaf
+an opening of one byte and of a choice of a weight.
 """
 
 from __future__ import annotations
@@ -19,17 +25,19 @@ from typing import Any
 import numpy as np
 
 from mpc.arithmetic.bits import select, to_ring
-from mpc.comparison.comparison import below
+from mpc.comparison.comparison import below, below_by_bits
 from mpc.lookup.equality import equals_zero
+from mpc.matrix.fixed_operand import FixedOperand, fix
 from mpc.matrix.interface import LinearMap, released
 from mpc.matrix.known_matrix import BinRows, DenseWords
 from mpc.matrix.linear_map import share_masked_matrix
 from mpc.party import Party
-from mpc.rings import GF2, Z8, Z64
+from mpc.protocol.contract import Cost, both
+from mpc.rings import GF2, Z8, Z64, Z2k
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, S, concatenate
-from mpc.words import U64
-from secure_tree.data.bins import ORDER_BITS, bin_rows, order_key
+from mpc.words import U8
+from secure_tree.data.bins import ORDER_BITS, bin_rows, keys_of
 from secure_tree.model.ensemble import Ensemble, Routes, left_children
 from secure_tree.public.config import Method
 from secure_tree.public.layout import Layout
@@ -40,10 +48,12 @@ BATCH = 1 << 21
 
 @dataclass(frozen=True)
 class Router:
-    """One group of rows, handed over masked; `route(party, ..)`: some trees -> <goes left>, [t, nodes, rows]."""
+    """One group of rows, handed over masked; `route(party, trees, places)`: some trees, which have these places in the
+    ensemble -> <goes left>, [t, nodes, rows]. `matrices` are released after the last trees.
+    """
 
     matrices: Sequence[LinearMap]
-    route: Callable[[Party, Any], Steps[BShare]]
+    route: Callable[[Party, Any, slice], Steps[BShare]]
 
 
 def margins(
@@ -57,8 +67,7 @@ def margins(
 ) -> Steps[AShare]:
     """Own features float32[n_p, d_p] -> [margin] of all rows at MARGIN_SCALE, [classes, n] in the order of `layout`.
 
-    `layout` is that of the training with the rows to predict. `cuts` are those of this party's bins. Trees are
-    processed in batches that fit into memory.
+    `layout` is that of the training with the rows to predict. `cuts` are those of this party's bins.
     """
     parts = []
     for owners in row_groups(layout):
@@ -71,14 +80,50 @@ def margins(
     return concatenate(parts, axis=1)
 
 
+def fix_features(party: Party, ensemble: Ensemble) -> Steps[FixedOperand]:
+    """Fix the features of all nodes, for `margins_of_shared`. One round."""
+    columns = ensemble.chosen.shape[-1]
+    return (yield from fix.steps(party, ensemble.chosen.reshape(-1, columns).T[None]))
+
+
+def margins_of_shared(
+    party: Party, ensemble: Ensemble, operand: FixedOperand, keys: AShare, classes: int
+) -> Steps[AShare]:
+    """[keys] of rows that nobody knows, [n, d + o] as of `keys_of` -> [margin] at MARGIN_SCALE, [classes, n]."""
+    router = yield from shared_router(party, operand, keys)
+    return (yield from routed_margins(party, ensemble, router, len(keys), classes))
+
+
+def cost_of_rows(rows: int, columns: int, trees: int, depth: int) -> Cost:
+    """Return the cost of `margins_of_shared` for rows of so many words, if all trees fit into one batch."""
+    leaves = 1 << depth
+
+    def words(*shape: int, ring: Z2k = Z64) -> AShare:
+        return AShare(np.zeros(shape, ring.dtype), 0)
+
+    def bits(*shape: int) -> BShare:
+        return BShare(np.zeros(shape, U8), 0)
+
+    nodes = trees * (leaves - 1)
+    parts = (
+        Cost(1, both(64 * rows * columns)),
+        below_by_bits.cost(words(nodes, rows), [0], THRESHOLD_BITS),
+        to_ring.cost(bits(nodes, rows), Z8),
+        equals_zero.cost(words(trees * leaves, rows, ring=Z8), depth.bit_length()),
+        select.cost(bits(trees * leaves, rows), words(trees * leaves, 1)),
+    )
+    return Cost(sum(part.rounds for part in parts), both(sum(part.bits[0] for part in parts)))
+
+
 def routed_margins(party: Party, ensemble: Ensemble, router: Router, rows: int, classes: int) -> Steps[AShare]:
-    """Return [margin] of a router's rows, [classes, rows]."""
+    """Return [margin] of a router's rows, [classes, rows]. Trees are processed in batches that fit into memory."""
     trees, leaves = ensemble.leaves.shape
     total = ensemble.base.map(lambda w: np.repeat(w[:, None], rows, axis=1))
     step = classes * max(1, BATCH // (classes * leaves * rows))
     for start in range(0, trees, step):
-        batch = ensemble.part(slice(start, start + step))
-        left = yield from router.route(party, batch)
+        places = slice(start, start + step)
+        batch = ensemble.part(places)
+        left = yield from router.route(party, batch, places)
         total = total + (yield from sum_of_paths(party, left, batch.leaves, classes))
     return total
 
@@ -105,13 +150,15 @@ def bin_router(
         lowest = trees.features[:, :, layout.features_of(p), None]
         return concatenate([lowest, trees.sets[p]], axis=-1)
 
-    return Router(matrices, lambda party, trees: _by_bins(party, trees, matrices, [sets(trees, p) for p in owners]))
+    return Router(
+        matrices, lambda party, trees, places: _by_bins(party, trees, matrices, [sets(trees, p) for p in owners])
+    )
 
 
 def shared_bin_router(matrix: LinearMap) -> Router:
     """Return the router of rows whose bins at joint edges nobody knows, [d * bins, n]; no value is below them."""
     # With joint edges, the left sets of all blocks are equal.
-    return Router([matrix], lambda party, trees: _by_bins(party, trees, [matrix], trees.sets[:1]))
+    return Router([matrix], lambda party, trees, places: _by_bins(party, trees, [matrix], trees.sets[:1]))
 
 
 def _by_bins(party: Party, trees: Routes, matrices: Sequence[LinearMap], sets: Sequence[BShare]) -> Steps[BShare]:
@@ -129,28 +176,40 @@ def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], feat
     """
     steps = []
     for p in owners:
-        words = DenseWords(keys_of(features, layout.optional[p])) if party.rank == p else None
+        words = DenseWords(keys_of(features, layout.optional[p]).T) if party.rank == p else None
         width = layout.widths[p] + len(layout.optional[p])
         steps.append(share_masked_matrix.steps(party, p, words, width, layout.rows[p], Z64))
     matrices = yield from parallel(*steps)
 
-    def route(party: Party, trees: Ensemble) -> Steps[BShare]:
-        chosen, thresholds = trees.chosen, trees.thresholds
-        t, m = thresholds.shape
-        vectors = [chosen[..., columns_of(layout, p)].reshape(t * m, -1) for p in owners]
+    def route(party: Party, trees: Ensemble, places: slice) -> Steps[BShare]:
+        t, m = trees.thresholds.shape
+        vectors = [trees.chosen[..., columns_of(layout, p)].reshape(t * m, -1) for p in owners]
         parts = yield from _apply_all(party, matrices, vectors)
-        difference = reduce(add, parts) - thresholds.reshape(t * m, 1)
-        return (yield from below.steps(party, difference, [0], THRESHOLD_BITS)).reshape(t, m, -1)
+        return (yield from _below_thresholds(party, reduce(add, parts), trees))
 
     return Router(matrices, route)
 
 
-def keys_of(features: np.ndarray, optional: tuple[int, ...]) -> np.ndarray:
-    """Return keys of values, 0 if missing, then 2^33 for each missing value of an optional feature, uint64[.., n]."""
-    missing = np.isnan(features)
-    keys = np.where(missing, 0, order_key(features))
-    right = missing[:, list(optional)].astype(np.int64) << ORDER_BITS + 1
-    return np.concatenate([keys, right], axis=1).T.astype(U64)
+def shared_router(party: Party, operand: FixedOperand, keys: AShare) -> Steps[Router]:
+    """Multiply [keys] of rows, [n, d + o], by the fixed features of all nodes of all trees -> Router. One round.
+
+    Keys beyond those of any value make some comparisons of their row wrong, and nothing else: every bit of a node is
+    still a bit, and the row is at one leaf of each tree.
+    """
+    values = yield from operand.supply(party, len(keys)).apply(party, keys)
+
+    def route(party: Party, trees: Ensemble, places: slice) -> Steps[BShare]:
+        m = trees.thresholds.shape[1]
+        return (yield from _below_thresholds(party, values.T[places.start * m : places.stop * m], trees))
+
+    return Router((), route)
+
+
+def _below_thresholds(party: Party, values: AShare, trees: Ensemble) -> Steps[BShare]:
+    """[key of the chosen feature], [t * nodes, rows] -> <goes left>, [t, nodes, rows]."""
+    t, m = trees.thresholds.shape
+    difference = values - trees.thresholds.reshape(t * m, 1)
+    return (yield from below.steps(party, difference, [0], THRESHOLD_BITS)).reshape(t, m, -1)
 
 
 def columns_of(layout: Layout, p: int) -> np.ndarray:

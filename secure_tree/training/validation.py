@@ -74,7 +74,7 @@ class Validation:
         path, leaves = Routes.of(self.layout, trees), stack([t.leaves for t in trees])
         parts = []
         for router in self.routers:
-            left = yield from router.route(party, path)
+            left = yield from router.route(party, path, slice(None))
             parts.append((yield from sum_of_paths(party, left, leaves, self.context.config.classes)))
         return concatenate(parts, axis=1)
 
