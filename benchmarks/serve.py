@@ -2,11 +2,11 @@
 
     python -m benchmarks.serve [--rows 1 100 10000] [--round-trip 0 40] [--clients 1 8] [--repeats 50]
                                [--trees 20] [--depth 4] [--features 20] [--ahead 256]
-                               [--offline dealer|pairwise] [--partition horizontal|vertical] [--out FILE]
+                               [--offline dealer|pairwise] [--partition horizontal|vertical] [--halves] [--out FILE]
 
-Each client sends requests of `rows` rows one after the other; `clients` run at the same time. Seconds are those of the
-HTTP client. A relay adds the round trip between any two of the three hosts. Requests of 10,000 rows are
-repeated less often. Prints the table as Markdown.
+Each client sends requests of `rows` rows one after the other; `clients` run at the same time. With `--halves`, they are
+no party, and send halves of the rows to both services. Seconds are those of the client. A relay adds the round trip
+between any two of the three hosts. Requests of 10,000 rows are repeated less often. Prints the table as Markdown.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,12 @@ from protocols.runtime.relay import Route, relay
 from protocols.transport.certificates import make_credentials
 from secure_tree import SecureXGBClassifier
 from sharewood import run_local
+from sharewood.client import Client
 from sharewood.tables.files import write_frame
 
 ROLES = "party_a", "party_b", "dealer"
 RATE = 1e9
+CLIENT = "client.toml"
 _COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
 _START = 600.0
 
@@ -65,7 +68,7 @@ def train(folder: Path, options: argparse.Namespace) -> pd.DataFrame:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(max(options.rows), options.features)).astype(np.float32)
     y = (X[:, 0] + X[:, -1] > 0).astype(int)
-    vertical = options.partition == "vertical"
+    vertical = options.partition == "vertical" and not options.halves
     half = options.features // 2
     own = [slice(None, half), slice(half, None)] if vertical else [slice(None)] * 2
     tables = [pd.DataFrame(X[:, part]).add_prefix("x") for part in own]
@@ -73,7 +76,7 @@ def train(folder: Path, options: argparse.Namespace) -> pd.DataFrame:
 
     def job(party: Party) -> None:
         shape: dict[str, Any] = {"n_estimators": options.trees, "max_depth": options.depth, "max_bin": 8}
-        model = SecureXGBClassifier(partition=options.partition, **shape)
+        model = SecureXGBClassifier(partition="vertical" if vertical else "horizontal", **shape)
         labels = y[few] if party.rank == 0 or not vertical else None
         model.fit(party, tables[party.rank][few], labels).save(folder / f"{party.rank}.npz")
 
@@ -102,7 +105,8 @@ def services(folder: Path, delay: float, options: argparse.Namespace) -> Iterato
                 f'[parties.party_a]\naddress = "{_text(met)}"\nmodel = "0.npz"\nlabel = "y"',
                 '[parties.party_b]\nmodel = "1.npz"\npredict_data = "table.csv"',
                 f'[train]\npartition = "{options.partition}"',
-                f'[serve]\naddress = "{place}"\nahead = {options.ahead}\nanswer_within = 600\n',
+                f'[serve]\naddress = "{place}"\nahead = {options.ahead}\nanswer_within = 600',
+                f"halves = {str(options.halves).lower()}\n",
             ]
             (folder / f"{role}.toml").write_text("\n".join(lines))
             arguments = [role] if role == "dealer" else ["serve", "--party", role]
@@ -110,9 +114,12 @@ def services(folder: Path, delay: float, options: argparse.Namespace) -> Iterato
             command = [*_COMMAND, *arguments, "--config", f"{role}.toml"]
             processes.append(subprocess.Popen(command, cwd=folder, stderr=log))
         try:
-            url = f"http://{_text(http[0])}"
-            _until_ready(url, folder)
-            yield url
+            urls = [f"http://{_text(place)}" for place in http]
+            for url in urls:
+                _until_ready(url, folder)
+            sections = [f'[services.{role}]\naddress = "{_text(p)}"\n' for role, p in zip(ROLES[:2], http, strict=True)]
+            (folder / CLIENT).write_text("".join(sections))
+            yield urls[0]
         finally:
             for process in processes:
                 process.terminate()
@@ -135,21 +142,51 @@ def _until_ready(url: str, folder: Path) -> None:
     raise SystemExit(f"the service did not become ready: {(folder / 'party_a.log').read_text()}")
 
 
-def measure(url: str, round_trip: float, clients: int, rows: str, count: int, repeats: int) -> Measured:
-    """Send requests repeatedly; the first one does not count."""
-    content = {"Content-Type": "application/json"}
+@contextmanager
+def asking(url: str, rows: pd.DataFrame) -> Iterator[Callable[[], int]]:
+    """Yield what asks party A's service for predictions of rows, and returns their number."""
+    content, body = {"Content-Type": "application/json"}, json.dumps({"rows": rows.to_dict("records")})
+    with httpx.Client(timeout=600) as client:
 
-    def ask(_: int) -> float:
-        began = time.perf_counter()
-        answer = client.post(f"{url}/v1/predict", content=rows, headers=content)
-        answer.raise_for_status()
-        assert len(answer.json()["predictions"]) == count
-        return time.perf_counter() - began
+        def ask() -> int:
+            answer = client.post(f"{url}/v1/predict", content=body, headers=content)
+            answer.raise_for_status()
+            return len(answer.json()["predictions"])
 
-    with httpx.Client(timeout=600) as client, ThreadPoolExecutor(clients) as pool:
-        ask(0)
+        yield ask
+
+
+@contextmanager
+def asking_both(file: Path, rows: pd.DataFrame) -> Iterator[Callable[[], int]]:
+    """Yield what asks both services by halves of rows."""
+    features = rows.to_numpy()
+    with Client(file) as client:
+        yield lambda: len(client.predict_proba(features))
+
+
+def measure(
+    new: Callable[[], AbstractContextManager[Callable[[], int]]],
+    round_trip: float,
+    clients: int,
+    count: int,
+    repeats: int,
+) -> Measured:
+    """Send requests repeatedly, from clients that `new` makes; the first one of each does not count."""
+
+    def requests(ask: Callable[[], int]) -> list[float]:
+        times = []
+        for _ in range(repeats):
+            began = time.perf_counter()
+            assert ask() == count
+            times.append(time.perf_counter() - began)
+        return times
+
+    with ExitStack() as stack, ThreadPoolExecutor(clients) as pool:
+        asks = [stack.enter_context(new()) for _ in range(clients)]
+        for ask in asks:
+            ask()
         began = time.perf_counter()
-        times = list(pool.map(ask, range(repeats * clients)))
+        times = [each for some in pool.map(requests, asks) for each in some]
         whole = time.perf_counter() - began
     p50, p99 = 1e3 * np.quantile(times, [0.5, 0.99])
     return Measured(round_trip, clients, count, len(times), float(p50), float(p99), count * len(times) / whole)
@@ -176,6 +213,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--ahead", type=float, default=256.0)
     parser.add_argument("--offline", choices=["dealer", "pairwise"], default="dealer")
     parser.add_argument("--partition", choices=["horizontal", "vertical"], default="horizontal")
+    parser.add_argument("--halves", action="store_true", help="clients are no party")
     parser.add_argument("--out", type=Path)
     options = parse(
         parser, arguments, rows=[1], round_trip=[0.0], clients=[1], repeats=1, trees=1, depth=1, features=2, ahead=8.0
@@ -189,10 +227,11 @@ def main(arguments: list[str] | None = None) -> None:
         for round_trip in options.round_trip:
             with services(folder, round_trip / 2e3, options) as url:
                 for count in options.rows:
-                    rows = json.dumps({"rows": table.head(count).to_dict("records")})
+                    rows = table.head(count)
+                    new = partial(asking_both, folder / CLIENT, rows) if options.halves else partial(asking, url, rows)
                     for clients in options.clients if count < 1000 else [1]:
                         repeats = options.repeats if count < 1000 else max(3, options.repeats // 10)
-                        found.append(measure(url, round_trip, clients, rows, count, repeats))
+                        found.append(measure(new, round_trip, clients, count, repeats))
                         print(found[-1], file=sys.stderr)
                 print(per_batch(url), file=sys.stderr)
     columns = ["round trip, ms", "clients", "rows per request", "requests", "p50, ms", "p99, ms", "rows per second"]

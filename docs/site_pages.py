@@ -25,6 +25,7 @@ from pydantic_core import PydanticUndefined
 
 from mpc.protocol.catalogue import entries
 from sharewood.cli import Command, app
+from sharewood.job.clients import ClientConfig
 from sharewood.job.config import HostsConfig
 from sharewood.job.owners import OwnerConfig
 
@@ -133,6 +134,7 @@ def _configuration() -> Iterator[str]:
     yield from ("# Configuration of a host", "", "See `examples/two_hosts` for a commented file for each role.", "")
     yield from _section(HostsConfig, "Settings above the first section")
     yield from _section(OwnerConfig, "File of an owner who is no party")
+    yield from _section(ClientConfig, "File of a client who is no party")
     yield from ("## [train]", "", "The [parameters of the estimators](../secure_tree.md#parameters).", "")
 
 
@@ -143,7 +145,7 @@ def _section(model: type[BaseModel], title: str) -> Iterator[str]:
     for name, entry in model.model_fields.items():
         found = [part for part in (entry.annotation, *_parts(entry.annotation)) if _is_model(part)]
         if found:
-            below[f"[{name}.NAME]" if name == "parties" else f"[{name}]"] = found[0]
+            below[f"[{name}.NAME]" if name in ("parties", "services") else f"[{name}]"] = found[0]
             continue
         default = "required" if entry.default is PydanticUndefined else _toml(entry.default)
         if name != "train":

@@ -25,21 +25,24 @@ Requests = Sequence[Correlation[Any]]
 
 
 class Pool:
-    """The lots of one supply, which this object owns from now on."""
+    """The lots of one supply, which this object owns from now on.
 
-    def __init__(self, supply: Supply) -> None:
-        self.supply = supply
+    The matrices up to number `kept` were made before, and are there for all programs.
+    """
+
+    def __init__(self, supply: Supply, kept: int = 0) -> None:
+        self.supply, self.kept = supply, kept
         self.held = 0
         self._coming: deque[tuple[Lot, int]] = deque()
         self._matrices = 0
 
     def lot(self, requests: Requests, matrices: int) -> Lot:
-        """Request the material for a program that takes `requests`, whose matrices are numbered from 1 to `matrices`.
+        """Request the material for a program that takes `requests`, with `matrices` matrices that it numbers itself.
 
-        Raises NeedsDealer.
+        They follow those that are kept. Raises NeedsDealer.
         """
-        first, self._matrices = self._matrices, self._matrices + matrices
-        return Lot(self, [_renumbered(request, first) for request in requests], first)
+        before, self._matrices = self._matrices, self._matrices + matrices
+        return Lot(self, [self._renumbered(request, before) for request in requests], self.kept + before)
 
     def provide(self, lot: Lot, requests: Requests) -> None:
         """Request more material for a lot, after everything that was provided before."""
@@ -51,6 +54,18 @@ class Pool:
         """Wait until everything that was provided has arrived. Raises the failure that prevents it."""
         while self._coming:
             self.fetch()
+
+    def needs_data(self, request: Correlation[Any]) -> bool:
+        """Return whether a request can be made only when its program has begun: without a dealer, for its matrices."""
+        return not self.supply.has_dealer and getattr(request, "number", 0) > self.kept
+
+    def _renumbered(self, request: Correlation[Any], before: int) -> Correlation[Any]:
+        """Return the request with `before` added to the number of its matrix, if it is about one of its program's."""
+        number = getattr(request, "number", 0)
+        if number <= self.kept:
+            return request
+        changed: Correlation[Any] = replace(request, number=number + before)  # type: ignore[type-var]
+        return changed
 
     def fetch(self) -> None:
         """Move the next request of the supply into its lot."""
@@ -73,8 +88,8 @@ class Lot:
         self._stock, self._supply = stock, stock.supply
         self._early: deque[Request] = deque()
         self._late: deque[Request] = deque()
-        self._to_begin = [request for request in requests if self._needs_data(request)]
-        early = [request for request in requests if not self._needs_data(request)]
+        self._to_begin = [request for request in requests if stock.needs_data(request)]
+        early = [request for request in requests if not stock.needs_data(request)]
         self.held = sum(request_bytes(request).held for request in early)
         stock.held += self.held
         stock.provide(self, early)
@@ -98,7 +113,7 @@ class Lot:
 
     def add(self, request: Request) -> None:
         """Add a request that has arrived."""
-        (self._late if self._needs_data(request.correlation) else self._early).append(request)
+        (self._late if self._stock.needs_data(request.correlation) else self._early).append(request)
 
     def provide(self, plan: Plan) -> None:
         raise AssertionError("the plan of a lot is fixed when the lot is made")
@@ -108,7 +123,7 @@ class Lot:
 
     def take(self, correlation: Correlation[T]) -> T:
         """Take the next request, which must be this one. Raises ProtocolDesync, and the failure of the supply."""
-        queue = self._late if self._needs_data(correlation) else self._early
+        queue = self._late if self._stock.needs_data(correlation) else self._early
         while not queue:
             self._stock.fetch()
         request = queue.popleft()
@@ -122,13 +137,3 @@ class Lot:
 
     def forget(self, number: int) -> None:
         self._supply.forget(number)
-
-    def _needs_data(self, request: Correlation[Any]) -> bool:
-        return not self.has_dealer and hasattr(request, "number")
-
-
-def _renumbered(request: Correlation[Any], first: int) -> Correlation[Any]:
-    """Return the request with `first` added to the number of its matrix, if it is about a matrix."""
-    number = getattr(request, "number", None)
-    changed: Correlation[Any] = request if number is None else replace(request, number=number + first)  # type: ignore[type-var]
-    return changed

@@ -173,7 +173,7 @@ class ServeClient(Strict):
 
 
 class Serve(Strict):
-    """The service of this host, for this party's clients. Only `largest_batch` and `ahead` must agree."""
+    """The service of this host, for this party's clients. Only `largest_batch`, `ahead` and `halves` must agree."""
 
     address: str = "127.0.0.1:8080"
     """Where the service listens for HTTP, as host:port."""
@@ -201,6 +201,11 @@ class Serve(Strict):
     """Maximum number of waiting rows."""
     answer_within: float = Field(default=30.0, gt=0, le=86_400, allow_inf_nan=False)
     """Seconds after which a waiting request is refused."""
+
+    halves: bool = False
+    """Whether clients who are no party may ask, by halves of rows for both services; the same at both parties."""
+    half_within: float = Field(default=5.0, gt=0, le=86_400, allow_inf_nan=False)
+    """Seconds within which the other half of such a request must reach the other service."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Serve:

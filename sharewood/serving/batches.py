@@ -1,6 +1,7 @@
 """Predict in batches of a few sizes: rows are padded to a power of two, so that material is made in advance by size.
 
 A batch has rows of one party, which gets the predictions; by columns, it has rows of both, and the requester gets them.
+Or it has rows of clients who are no party, of which each party has a half.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ import numpy as np
 
 from mpc.authenticated.reveal import require_macs
 from mpc.endpoint import Peer
+from mpc.matrix.fixed_operand import FixedOperand
 from mpc.party import Party
 from mpc.planning import Demand, Rehearsal, planned
+from mpc.shares import AShare
 from protocols.offline.lots import Lot, Pool
 from protocols.offline.sizes import request_bytes
 from protocols.offline.supply import Supply
 from secure_tree.model.shared_model import SharedModel
+from secure_tree.prediction.answering import offer_of, released_margins
 from secure_tree.prediction.authenticated import AuthenticatedModel, input_model
+from secure_tree.prediction.predict import fix_features
 from secure_tree.prediction.revealing import check_macs, revealed_margins
 from secure_tree.public.config import Method
 from secure_tree.public.layout import Layout
@@ -27,11 +32,13 @@ from secure_tree.public.numerics import MARGIN_SCALE
 
 # Maximum number of waiting lots of one size.
 _MOST_ALIKE = 16
+# The owner of batches whose rows are of clients who are no party.
+CLIENTS = 2
 
 
 @dataclass(frozen=True)
 class BatchShape:
-    """The requesting party, and the padded number of rows."""
+    """The requesting party, or CLIENTS, and the padded number of rows."""
 
     owner: int
     rows: int
@@ -43,17 +50,19 @@ def padded(rows: int) -> int:
 
 
 class Batches:
-    """Batches of one model at one party. `owners` are the parties that may request; `largest` is a power of two.
+    """Batches of one model at one party. `owners` are those who may request; `largest` is a power of two.
 
-    With `mac`, each session takes in the model before its first batch.
+    With `mac`, each session takes in the model before its first batch; with CLIENTS, it fixes the model's features.
     """
 
     def __init__(
         self, model: SharedModel, method: Method, owners: Sequence[int], largest: int, mac: bool = False
     ) -> None:
         self.model, self._method, self.mac = model, method, mac
-        self._authentic: AuthenticatedModel | None = None
+        self._taken: AuthenticatedModel | FixedOperand | None = None
+        self._takes = mac or CLIENTS in owners
         self.width = len(model.facts.names[model.facts.layout.features_of(model.rank)])
+        self.words = offer_of(model).width
         self._shapes = [BatchShape(owner, 1 << k) for k in range(largest.bit_length()) for owner in owners]
         self._demands: dict[tuple[BatchShape, bool], Demand] = {}
 
@@ -61,11 +70,13 @@ class Batches:
         """Find what a batch takes by one rehearsal; `masks` is that of `Randomness.has_dealer`."""
         if (shape, masks) not in self._demands:
             rehearsal = Rehearsal.at(self.model.rank, masks)
-            authentic = self.input_authenticated(rehearsal.party) if self.mac else None
+            taken = self.take_in(rehearsal.party) if self._takes else None
             rehearsal.cut()
             count = len(self.own_rows(shape, slice(0, shape.rows)))
             features, shown = np.zeros((count, self.width), np.float32), np.ones(shape.rows, np.int64)
-            self.predict(rehearsal.party, shape, features, shown, authentic)
+            if shape.owner == CLIENTS:
+                features = np.zeros((shape.rows, self.words), np.uint64)
+            self.predict(rehearsal.party, shape, features, shown, taken)
             self._demands[shape, masks] = rehearsal.cut()
         return self._demands[shape, masks]
 
@@ -73,10 +84,13 @@ class Batches:
         """Prepare a session before its first batch. Raises MacFailure."""
         if self.mac:
             check_macs(party, self._method)
-            self._authentic = planned(party, "take_in", self.input_authenticated)
+        if self._takes:
+            self._taken = planned(party, "take_in", self.take_in)
 
-    def input_authenticated(self, party: Party) -> AuthenticatedModel:
-        """Take in this party's half of the model under new keys. Raises MacFailure."""
+    def take_in(self, party: Party) -> AuthenticatedModel | FixedOperand:
+        """Take in this party's half of the model, under new keys or masks. Raises MacFailure."""
+        if not self.mac:
+            return party.run(fix_features(party, self.model.ensemble))
         authentic = party.run(input_model(party, self.model.ensemble, self.model.facts.layout))
         require_macs(party, authentic.keyring)
         return authentic
@@ -110,13 +124,15 @@ class Batches:
         self, lot: Lot, link: Peer, shape: BatchShape, features: np.ndarray, shown: np.ndarray
     ) -> np.ndarray | None:
         """Return the batch's margins, float64[rows] or [rows, classes], at its owner; 0 where `shown`, int64[rows], is
-        0.
+        0. Of rows of clients, return this party's half, uint64[classes, rows].
 
-        `features` are those of this party's rows, padded. Raises PeerFailure, MacFailure.
+        `features` are those of this party's rows, or its half of clients' keys, padded. Raises PeerFailure, MacFailure.
         """
         lot.begin()
         party = Party(self.model.rank, link, lot, matrices=lot.first)
-        own = self.predict(party, shape, features, shown, self._authentic)
+        own = self.predict(party, shape, features, shown, self._taken)
+        if shape.owner == CLIENTS:
+            return own
         if shape.owner != party.rank:
             return None
         margin = own.T if self.model.config.num_class else own[0]
@@ -128,21 +144,24 @@ class Batches:
         shape: BatchShape,
         features: np.ndarray,
         shown: np.ndarray,
-        authentic: AuthenticatedModel | None,
+        taken: AuthenticatedModel | FixedOperand | None,
     ) -> np.ndarray:
-        """Return the margins of a batch, int64[classes, rows] at MARGIN_SCALE, at its owner."""
-        layout = self.layout(shape)
+        """Return the margins of a batch, int64[classes, rows] at MARGIN_SCALE, at its owner, or a half for clients."""
+        if shape.owner == CLIENTS:
+            assert isinstance(taken, FixedOperand), "the session has fixed the model's features"
+            return released_margins(party, self.model, taken, AShare(features, party.rank))
+        layout, authentic = self.layout(shape), taken if isinstance(taken, AuthenticatedModel) else None
         return revealed_margins(party, self.model, layout, features, self._method, shape.owner, authentic, shown)
 
 
 class Ready:
     """The material of one session: lots that are ready by shape, and lots made on demand for other shapes.
 
-    Waits until the first lots are ready. Raises PeerFailure.
+    Waits until the first lots are ready. The session has `kept` matrices for all batches. Raises PeerFailure.
     """
 
-    def __init__(self, batches: Batches, supply: Supply, room: int) -> None:
-        self._batches, self._stock = batches, Pool(supply)
+    def __init__(self, batches: Batches, supply: Supply, room: int, kept: int = 0) -> None:
+        self._batches, self._stock = batches, Pool(supply, kept)
         self._lots: dict[BatchShape, deque[Lot]] = {}
         for shape in batches.ahead(room, supply.has_dealer):
             self._lots.setdefault(shape, deque()).append(self._made(shape))

@@ -22,11 +22,12 @@ from mpc.host.files import read_private
 from protocols.runtime.loopback import NOT_THIS_MACHINE, names_this_machine
 from secure_tree.functions.links import probabilities, values
 from sharewood import __version__
+from sharewood.client import ALONE, to_text, to_words
 from sharewood.job.sections import Client, Serve
 from sharewood.serving.clients import Clients, OverQuota
 from sharewood.serving.connections import RETRY_AFTER, protocol
-from sharewood.serving.jobs import Job, Unavailable, UnknownIds
-from sharewood.serving.schema import Answer, Problem, RequestSchema
+from sharewood.serving.jobs import HalfJob, Job, Refused, Unavailable, UnknownIds
+from sharewood.serving.schema import Answer, HalfOfMargins, HalfOfRows, Problem, RequestSchema
 from sharewood.serving.service import Service
 from sharewood.tables.columns import ID
 
@@ -34,8 +35,10 @@ log = logging.getLogger("sharewood.access")
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem} for status in (401, 404, 408, 411, 413, 422, 429, 503)
 }
-_PREDICT = "/v1/predict"
-_PATHS = (_PREDICT, "/health", "/ready", "/metrics", "/docs", "/openapi.json")
+_REFUSED: dict[str, Any] = {"model": Problem}
+_PREDICT, _HALF, _MODEL = "/v1/predict", "/v1/predict_half", "/v1/model"
+_ASKED = (_PREDICT, _HALF)
+_PATHS = (*_ASKED, _MODEL, "/health", "/ready", "/metrics", "/docs", "/openapi.json")
 # Paths that a stranger may ask; what they say to one is short.
 _OPEN = ("/health", "/ready")
 # Bytes of requests that are read at the same time, in requests of the largest size.
@@ -66,7 +69,7 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
         answer = await admitted(request, path, go_on)
         who = asks.client.name if asks.client else "stranger"
         service.measures.requests.labels(answer.status_code).inc()
-        if path == _PREDICT:
+        if path in _ASKED:
             service.measures.predictions.labels(who, answer.status_code).inc()
         log.log(
             logging.DEBUG if path in _OPEN else logging.INFO,
@@ -88,7 +91,7 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
             return _problem(421, NOT_THIS_MACHINE)
         if path not in _OPEN and request.state.client is None:
             return _problem(401, "the header Authorization must be Bearer and a token of this service")
-        if path != _PREDICT or request.method != "POST":
+        if path not in _ASKED or request.method != "POST":
             return await go_on(request)  # which reads no body
         async with bodies.read(request) as problem:
             return problem or await go_on(request)
@@ -117,20 +120,27 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
         service.measures.queued.set(service.queued)
         return Response(service.measures.text(), media_type="text/plain; version=0.0.4")
 
-    async def predict(body: Any, request: Request) -> Answer:
-        """Predictions of the rows, revealed to the requesting party only."""
-        began, asks = time.perf_counter(), request.state
+    def charged(request: Request, rows: int) -> None:
+        request.state.rows = rows
         try:
-            features, ids = requests.read(body)
-            asks.rows = len(features)
-            clients.charge(asks.client, asks.rows)
-        except DataError as error:
-            raise HTTPException(422, str(error)) from None
+            clients.charge(request.state.client, rows)
         except OverQuota as why:
             raise HTTPException(429, str(why), {"Retry-After": str(why.again)}) from None
-        margins = await _margins(service, Job(features, ids))
+
+    def counted(request: Request, began: float) -> None:
         service.measures.seconds.observe(time.perf_counter() - began)
-        service.measures.rows.labels(asks.client.name).inc(asks.rows)
+        service.measures.rows.labels(request.state.client.name).inc(request.state.rows)
+
+    async def predict(body: Any, request: Request) -> Answer:
+        """Predictions of the rows, revealed to the requesting party only."""
+        began = time.perf_counter()
+        try:
+            features, ids = requests.read(body)
+        except DataError as error:
+            raise HTTPException(422, str(error)) from None
+        charged(request, len(features))
+        margins = await _margins(service, Job(features, ids))
+        counted(request, began)
         shown, output = _shown(service, margins)
         return Answer(model=service.model.facts.pairing, output=output, predictions=shown.tolist())
 
@@ -138,6 +148,28 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
         # FastAPI reads the schema of the model from the annotation.
         predict.__annotations__["body"] = requests.schema
         app.post(_PREDICT, dependencies=[Depends(bearer)], response_model=Answer, responses=_REFUSALS)(predict)
+    if not settings.halves:
+        return app
+    offer = service.offer
+
+    @app.get(_MODEL, dependencies=[Depends(bearer)])
+    async def model() -> dict[str, Any]:
+        """What a client must know to divide rows into halves."""
+        return offer.facts()
+
+    @app.post(_HALF, dependencies=[Depends(bearer)], responses={**_REFUSALS, 409: _REFUSED, 504: _REFUSED})
+    async def predict_half(body: HalfOfRows, request: Request) -> HalfOfMargins:
+        """A half of predictions, for a half of rows; the other service must get the other half under the same id."""
+        began, keys = time.perf_counter(), to_words(body.half, offer.width)
+        if keys is None or not 1 <= len(keys) <= offer.most:
+            raise HTTPException(
+                422, f"half: must have 1 to {offer.most} rows of {offer.width} words of 64 bits, in base64"
+            )
+        charged(request, len(keys))
+        margins = await _half(service, HalfJob(body.id, keys))
+        counted(request, began)
+        return HalfOfMargins(model=offer.model, half=to_text(margins))
+
     return app
 
 
@@ -170,6 +202,24 @@ class _Bodies:
                 yield problem
             finally:
                 self._held -= size
+
+
+async def _half(service: Service, job: HalfJob) -> np.ndarray:
+    """Wait for the other half, and then for this party's half of the margins."""
+    within = service.settings.half_within
+    answer = asyncio.wrap_future(job.margins)
+    try:
+        service.ask(job)
+        done, _ = await asyncio.wait([answer], timeout=within)
+        if not done and service.halves.withdraw(job):
+            raise HTTPException(ALONE, f"the other half of this request has not reached {service.peer} in {within:g} s")
+        return await asyncio.wait_for(answer, service.settings.answer_within)
+    except TimeoutError:
+        raise _later(f"there was no answer within {service.settings.answer_within:g} s") from None
+    except Unavailable as why:
+        raise _later(str(why)) from None
+    except Refused as why:
+        raise HTTPException(409, str(why)) from None
 
 
 async def _margins(service: Service, job: Job) -> np.ndarray:

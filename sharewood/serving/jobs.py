@@ -1,4 +1,4 @@
-"""Requests that wait for predictions, and the batches into which they are divided."""
+"""Requests that wait for predictions, and the batches into which they are divided; halves that wait for the others."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ import numpy as np
 
 from mpc.errors import SharewoodError
 
+# Ids of requests that are remembered, so that none is answered twice.
+_MOST_KNOWN = 1 << 17
+
 
 class Unavailable(SharewoodError):
     """There is no prediction now, for the reason in the message; a later request may succeed."""
@@ -20,6 +23,10 @@ class Unavailable(SharewoodError):
 
 class UnknownIds(SharewoodError):
     """The other party has no row for some ids; only the requester is notified."""
+
+
+class Refused(SharewoodError):
+    """A half of a request does not fit: its id is not new, or the other half has another number of rows."""
 
 
 @dataclass(eq=False)
@@ -111,3 +118,76 @@ class Queue:
             self._under_way, self.rows = [], 0
         for job in jobs:
             job.fail(why)
+
+
+@dataclass(eq=False)
+class HalfJob:
+    """A half of a client's request: keys uint64[n, d + o]; `margins` is a future of this party's half of them."""
+
+    id: str
+    keys: np.ndarray
+    margins: Future[np.ndarray] = field(default_factory=Future)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def end(self, outcome: np.ndarray | SharewoodError) -> None:
+        """Answer the request, or end it without an answer."""
+        with suppress(InvalidStateError):  # the client has given up
+            if isinstance(outcome, SharewoodError):
+                self.margins.set_exception(outcome)
+            else:
+                self.margins.set_result(outcome)
+
+
+class Halves:
+    """Requests that wait for their other half, at most `most` with `room` rows. Their ids are never used again."""
+
+    def __init__(self, most: int, room: int) -> None:
+        self._most, self._room, self._lock = most, room, Lock()
+        self._waiting: dict[str, HalfJob] = {}
+        self._under_way: list[HalfJob] = []
+        self._known: dict[str, None] = {}
+        # Whether there is something that a turn might bring together.
+        self.fresh = False
+
+    def add(self, job: HalfJob) -> None:
+        """Add a half. Raises Refused, and Unavailable if too many wait."""
+        with self._lock:
+            if job.id in self._known:
+                raise Refused("the id of a request must be new, and this one was used before")
+            if len(self._waiting) >= self._most or sum(map(len, self._waiting.values())) + len(job) > self._room:
+                raise Unavailable("too many requests wait for their other half")
+            self._waiting[job.id] = job
+            self._known[job.id] = None
+            if len(self._known) > _MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            self.fresh = True
+
+    def waiting(self) -> dict[str, HalfJob]:
+        """Return what the other service now hears of."""
+        with self._lock:
+            self.fresh = False
+            return dict(self._waiting)
+
+    def take(self, jobs: Sequence[HalfJob]) -> None:
+        """Remove the requests of a batch. Others that are paired, too, are left for the next turn."""
+        with self._lock:
+            for job in jobs:
+                self._waiting.pop(job.id, None)
+            self._under_way = list(jobs)
+            self.fresh = self.fresh or bool(jobs and self._waiting)
+
+    def withdraw(self, job: HalfJob) -> bool:
+        """Remove a request; return False if it is paired."""
+        with self._lock:
+            return self._waiting.pop(job.id, None) is not None
+
+    def fail(self, why: SharewoodError) -> None:
+        """End every request that waits or is in progress."""
+        with self._lock:
+            jobs = [*self._under_way, *self._waiting.values()]
+            self._waiting.clear()
+            self._under_way = []
+        for job in jobs:
+            job.end(why)

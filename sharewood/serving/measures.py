@@ -30,9 +30,8 @@ class ServiceMeasures:
         )
         self._held = Gauge("sharewood_material_bytes", "Bytes of correlated randomness ready or being made", **kept)
 
-    def batch(self, own: bool, rows: int, seconds: float) -> None:
-        """Count one batch of padded rows."""
-        asked_by = "this_party" if own else "other_party"
+    def batch(self, asked_by: str, rows: int, seconds: float) -> None:
+        """Count one batch of padded rows, of this_party, the other_party, or clients who are no party."""
         self._batches.labels(asked_by).observe(seconds)
         self._rows.labels(asked_by).inc(rows)
 

@@ -26,6 +26,22 @@ class Answer(BaseModel):
     predictions: list[float] | list[list[float]]
 
 
+class HalfOfRows(BaseModel):
+    """A client's half of its rows: base64 of the keys, 8 bytes each, and the id that the other half has as well."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    half: str
+
+
+class HalfOfMargins(BaseModel):
+    """This party's half of the margins of the rows, in base64 likewise, class by class."""
+
+    model: str
+    half: str
+
+
 class Problem(BaseModel):
     """The reason why there is no prediction, in one sentence."""
 

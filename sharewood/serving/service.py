@@ -18,14 +18,26 @@ from protocols.offline.supply import Supply
 from protocols.transport.channel import Channel
 from secure_tree.data.table import read_features
 from secure_tree.model.shared_model import SharedModel
+from secure_tree.prediction.answering import check_for_clients, offer_of
+from secure_tree.prediction.client import Offer
 from secure_tree.public.config import Method
 from secure_tree.public.names import columns_behind
 from sharewood.job.config import HostsConfig
 from sharewood.job.session import connected
-from sharewood.serving.batches import Batches, BatchShape, Ready, padded
-from sharewood.serving.jobs import Job, JobPart, Queue, Unavailable
+from sharewood.serving.batches import CLIENTS, Batches, BatchShape, Ready, padded
+from sharewood.serving.jobs import HalfJob, Halves, Job, JobPart, Queue, Refused, Unavailable
 from sharewood.serving.measures import ServiceMeasures
-from sharewood.serving.turns import ServiceFacts, Turn, agree_on_service, ask_for, index_of, look_up, take_turn
+from sharewood.serving.turns import (
+    MOST_HALVES,
+    ServiceFacts,
+    Turn,
+    agree_on_service,
+    ask_for,
+    index_of,
+    look_up,
+    paired,
+    take_turn,
+)
 from sharewood.tables.tables import read_rows
 from sharewood.warming_up import warm_up
 
@@ -47,7 +59,9 @@ class Service:
     """A service that predicts for this party's clients, and takes part in predictions for the other party's clients.
 
     By columns, the party that learns predictions sends requests, and the other party looks up rows in its file
-    `predict_data`. Raises ConfigError and DataError for errors in this party's files.
+    `predict_data`. Clients who are no party send halves of rows to both services.
+
+    Raises ConfigError and DataError for errors in this party's files.
     """
 
     def __init__(self, config: HostsConfig, name: str) -> None:
@@ -74,8 +88,12 @@ class Service:
         self._table = _table(config, name, self.model) if layout.vertical and not self.answers else None
         config.credentials(name)
         method: Method = config.predict.method
-        self._batches = Batches(self.model, method, self._owners, self.settings.largest_batch, config.predict.mac)
+        if self.settings.halves:
+            check_for_clients(method, config.predict.mac)
+        owners = [*self._owners, CLIENTS] if self.settings.halves else self._owners
+        self._batches = Batches(self.model, method, owners, self.settings.largest_batch, config.predict.mac)
         self._queue = Queue(self.settings.queue_rows)
+        self.halves = Halves(MOST_HALVES, self.settings.queue_rows)
         self.measures = ServiceMeasures()
         self._stopping = Event()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK)
@@ -104,13 +122,21 @@ class Service:
         if self._state[0] is None:
             self._thread.join(self.settings.answer_within)
 
-    def ask(self, job: Job) -> None:
-        """Queue the rows of a job for prediction. Raises Unavailable."""
+    @property
+    def offer(self) -> Offer:
+        """What this party says about its model to clients who are no party."""
+        return offer_of(self.model, min(self.settings.largest_batch, self.settings.request_rows))
+
+    def ask(self, job: Job | HalfJob) -> None:
+        """Queue the rows of a job for prediction. Raises Unavailable, and Refused for an id that is not new."""
         if self._stopping.is_set():
             raise Unavailable("this service is ending")
         if waits := self.waits:
             raise Unavailable(f"{self.name} makes no predictions now: {waits}")
-        self._queue.add(job)
+        if isinstance(job, HalfJob):
+            self.halves.add(job)
+        else:
+            self._queue.add(job)
         os.eventfd_write(self._wake, 1)
 
     @property
@@ -133,7 +159,8 @@ class Service:
                 log.exception("the session failed through a fault of this program")
                 why = "the session has failed; the log says why"
             self._waits(why)
-            self._queue.fail(Unavailable(f"{self.name} makes no predictions now: {why}"))
+            for waiting in (self._queue, self.halves):
+                waiting.fail(Unavailable(f"{self.name} makes no predictions now: {why}"))
             self._stopping.wait(_PAUSE)
 
     def _waits(self, why: str | None) -> None:
@@ -146,12 +173,14 @@ class Service:
     def _serve(self, party: Party) -> None:
         """Run one session until a party leaves."""
         settings, link = self.settings, party.link
-        facts = ServiceFacts.of(largest_batch=settings.largest_batch, ahead=settings.ahead_bytes)
+        facts = ServiceFacts.of(
+            largest_batch=settings.largest_batch, ahead=settings.ahead_bytes, halves=settings.halves
+        )
         agree_on_service(party, self.model, self.config.predict, self._to, facts)
         assert isinstance(party.randomness, Supply) and isinstance(link, Channel), "between hosts"
         self._waits("correlated randomness is being made")
         self._batches.begin(party)
-        ready = Ready(self._batches, party.randomness, settings.ahead_bytes)
+        ready = Ready(self._batches, party.randomness, settings.ahead_bytes, party.matrices)
         link.timeout = settings.answer_within
         self._waits(None)
         self.measures.sessions.inc()
@@ -160,20 +189,24 @@ class Service:
             parts = self._next(link)
             ids = [one for part in parts for one in (part.job.ids or [])[part.rows]]
             leaves = self._stopping.is_set() and not self._queue.rows
-            mine = Turn.of(rows=padded(sum(map(len, parts))) if parts else 0, ids=ids, leaves=leaves)
-            for owner, turn in enumerate(take_turn(party, mine, settings.largest_batch, self._owners, self.by_id)):
+            waiting = self.halves.waiting()
+            rows = {id: len(job) for id, job in waiting.items()}
+            mine = Turn.of(rows=padded(sum(map(len, parts))) if parts else 0, ids=ids, halves=rows, leaves=leaves)
+            turns = take_turn(party, mine, settings.largest_batch, self._owners, self.by_id)
+            for owner, turn in enumerate(turns):
                 leaves = leaves or turn.leaves
                 if turn.rows:
                     self._predict(party, ready, BatchShape(owner, turn.rows), turn.ids, parts)
+            self._predict_halves(party, ready, waiting, *paired(turns, settings.largest_batch))
             self.measures.moved(link.wire_sent, link.wire_received, ready.held)
         if not self._stopping.is_set():
             self._waits(f"{self.peer} has left")
 
     def _next(self, link: Channel) -> list[JobPart]:
-        """Wait until a party has rows for a batch or leaves; return this party's rows."""
+        """Wait until a party has rows for a batch, or halves of rows, or leaves; return this party's rows."""
         largest = self.settings.largest_batch
         parts = self._queue.batch(largest)
-        if not parts and not self._stopping.is_set():
+        if not parts and not self.halves.fresh and not self._stopping.is_set():
             # A job that arrives now wakes this up: the counter of `_wake` keeps it.
             link.idle(self._wake, _IDLE)
             parts = self._queue.batch(largest)
@@ -205,7 +238,30 @@ class Service:
             classes = self.model.config.num_class
             nothing = np.zeros((shape.rows, classes) if classes else shape.rows)
             self._answer(parts, nothing if margins is None else margins, set(unknown))
-        self.measures.batch(own, shape.rows, time.perf_counter() - began)
+        self.measures.batch("this_party" if own else "other_party", shape.rows, time.perf_counter() - began)
+
+    def _predict_halves(
+        self, party: Party, ready: Ready, waiting: dict[str, HalfJob], ids: Sequence[str], unequal: Sequence[str]
+    ) -> None:
+        """Predict clients' requests with these ids, and answer each with this party's half; refuse those with `unequal`
+        rows.
+        """
+        began = time.perf_counter()
+        for id in unequal:
+            waiting[id].end(Refused("the two halves of this request do not have the same number of rows"))
+        jobs = [waiting[id] for id in ids]
+        self.halves.take([*jobs, *(waiting[id] for id in unequal)])
+        if not jobs:
+            return
+        keys = np.concatenate([job.keys for job in jobs])
+        shape = BatchShape(CLIENTS, padded(len(keys)))
+        rows, shown = _padded(keys, shape.rows), np.ones(shape.rows, np.int64)
+        margins = ready.use(shape, lambda lot: self._batches.run(lot, party.link, shape, rows, shown))
+        assert margins is not None, "each party has a half"
+        ends = np.cumsum([len(job) for job in jobs])
+        for job, end in zip(jobs, ends, strict=True):
+            job.end(margins[:, end - len(job) : end])
+        self.measures.batch("clients", shape.rows, time.perf_counter() - began)
 
     def _answer(self, parts: list[JobPart], margins: np.ndarray, unknown: set[int]) -> None:
         start = 0
@@ -218,8 +274,8 @@ class Service:
 
 
 def _padded(features: np.ndarray, rows: int) -> np.ndarray:
-    """Return the features, padded with rows of zeros, float32[rows, d]."""
-    filled = np.zeros((rows, features.shape[1]), np.float32)
+    """Return features, or keys, padded with rows of zeros."""
+    filled = np.zeros((rows, features.shape[1]), features.dtype)
     filled[: len(features)] = features
     return filled
 

@@ -1,7 +1,8 @@
 """Messages of two services between batches: in a turn, each offers the rows that it wants predicted.
 
 A service that has rows begins a turn, and the other one joins in. Both learn when a party has requests, their number of
-rows, rounded up to a power of two, and by columns the ids of the rows.
+rows, rounded up to a power of two, and by columns the ids of the rows. Of requests of clients who are no party, each
+service has a half: a turn says which ones wait, and both predict those that wait at both, in the order of party 0.
 """
 
 from __future__ import annotations
@@ -15,27 +16,35 @@ from pydantic import Field
 
 from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.party import Party
-from secure_tree.agreement.messages import Message, Text, exchange
+from secure_tree.agreement.messages import Hexadecimal, Message, Text, exchange
 from secure_tree.agreement.models import agree_on_prediction
 from secure_tree.model.shared_model import SharedModel
 from sharewood.job.sections import Predict
 
 MOST_BATCH = 1 << 16
+# The most requests of clients that may wait for their other half.
+MOST_HALVES = 1 << 10
 Rows = Annotated[int, Field(ge=0, le=MOST_BATCH)]
 
 
 class ServiceFacts(Message):
-    """Settings that must be the same at both services: rows of the largest batch, bytes of material kept ready."""
+    """Settings that must be the same at both services: rows of the largest batch, bytes of material kept ready, and
+    whether clients send halves.
+    """
 
     largest_batch: Rows
     ahead: Annotated[int, Field(ge=0, lt=1 << 62)]
+    halves: bool
 
 
 class Turn(Message):
-    """Padded rows of this party's next batch (0: none), by columns their ids, and whether this was its last turn."""
+    """Padded rows of this party's next batch (0: none), by columns their ids; the rows of halves that wait, by request;
+    and whether this was its last turn.
+    """
 
     rows: Rows
     ids: Annotated[list[Text], Field(max_length=MOST_BATCH)]
+    halves: Annotated[dict[Hexadecimal, Rows], Field(max_length=MOST_HALVES)]
     leaves: bool
 
 
@@ -66,6 +75,19 @@ def take_turn(party: Party, mine: Turn, largest: int, owners: Sequence[int], by_
             f"the other party must offer an id per row, got {theirs.rows} rows and {len(theirs.ids)} ids"
         )
     return (mine, theirs) if party.rank == 0 else (theirs, mine)
+
+
+def paired(turns: tuple[Turn, Turn], largest: int) -> tuple[list[str], list[str]]:
+    """Return the requests of which both services have a half: those of the next batch, and those with unequal rows."""
+    batch, unequal, room = [], [], largest
+    for id, rows in turns[0].halves.items():
+        other = turns[1].halves.get(id)
+        if other is not None and other != rows:
+            unequal.append(id)
+        elif other is not None and rows <= room:
+            batch.append(id)
+            room -= rows
+    return batch, unequal
 
 
 def ask_for(party: Party, count: int) -> list[int]:

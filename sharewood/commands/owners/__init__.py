@@ -1,1 +1,1 @@
-"""Rows of owners who are no party: contributing, collecting, withdrawing."""
+"""Owners and clients who are no party: contributing, collecting, withdrawing rows, asking for predictions."""

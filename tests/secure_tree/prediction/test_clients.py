@@ -170,7 +170,7 @@ def test_names_are_distinct():
 def test_importing_the_client_needs_numpy_only():
     heavy = "numba", "torch", "scipy", "pandas", "sklearn", "pydantic", "cryptography", "httpx"
     code = f"import sys, sharewood.client; print([m for m in {heavy!r} if m in sys.modules])"
-    for module in ("secure_tree.prediction.client",):
+    for module in ("sharewood.client", "secure_tree.prediction.client"):
         said = subprocess.run([sys.executable, "-c", code.replace("sharewood.client", module)], capture_output=True)
         assert said.stdout == b"[]\n", said
 

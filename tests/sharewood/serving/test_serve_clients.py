@@ -1,0 +1,310 @@
+"""Clients who are no party ask two real services by halves of rows, and whatever a client gets wrong."""
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+
+from mpc.errors import ConfigError, DataError, PeerFailure
+from protocols.testing import run_both
+from secure_tree.exchange.plain_model import share_model
+from secure_tree.exchange.xgboost import from_xgboost
+from secure_tree.prediction.client import divide
+from sharewood.client import Client, to_text, to_words
+from sharewood.job.clients import ClientConfig
+from sharewood.job.config import HostsConfig
+from sharewood.serving.jobs import HalfJob, Halves, Refused, Unavailable
+from sharewood.serving.service import Service
+from sharewood.serving.turns import MOST_HALVES, Turn, paired
+from tests.sharewood.commands.hosting import ROLES, sharewood, write_job
+from tests.sharewood.serving.test_serve import TOKEN, WAIT, launch, place_job, running, until_ready
+
+NAMES = ROLES[:2]
+CLIENT = "shop"
+
+
+def frame_of(rows, seed=5):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(rows, 3)).astype(np.float32), columns=["a", "b b", "c"])
+    frame.loc[::7, "a"] = np.nan
+    return frame
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Share a plain model; return the parties' sections, and its truth about a table."""
+    folder = tmp_path_factory.mktemp("halves")
+    frame = frame_of(150)
+    y = (frame["a"].fillna(0) + frame["b b"] > 0).astype(int)
+    booster = xgboost.train({"objective": "binary:logistic", "max_depth": 3}, xgboost.DMatrix(frame, label=y), 4)
+    plain = from_xgboost(json.loads(booster.save_raw("json")), "a test")
+
+    def share(party):
+        share_model(party, plain if party.rank == 0 else None, ("a",)).save(folder / f"{party.rank}.npz")
+
+    run_both(share)
+    sections = {name: {"model": str(folder / f"{rank}.npz")} for rank, name in enumerate(NAMES)}
+    return sections, frame, booster.predict(xgboost.DMatrix(frame))
+
+
+def served(folder, sections, *lines, pairwise=False, client=()):
+    """Write the files of services and of a client; return {party: its HTTP address}."""
+    urls = place_job(folder, sections, pairwise)
+    for name in NAMES:
+        path = folder / f"{name}.toml"
+        path.write_text(path.read_text() + "\n".join(["halves = true", "half_within = 1", *lines]) + "\n")
+    told = list(client)
+    for name in NAMES:
+        told += [f"[services.{name}]", f'address = "{urls[name].removeprefix("http://")}"']
+        told += ['token_file = "token"'] if client else []
+    (folder / "client.toml").write_text("\n".join(told) + "\n")
+    return urls
+
+
+@contextlib.contextmanager
+def ready(folder, urls, pairwise=False, **how):
+    with running(folder, *(NAMES if pairwise else ROLES)) as processes, httpx.Client(timeout=WAIT, **how) as http:
+        for name in NAMES:
+            until_ready(http, urls[name], processes[name])
+        yield processes, http
+
+
+@pytest.mark.parametrize("pairwise", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_clients_beside_the_parties_own(model, tmp_path, pairwise):
+    """Clients of halves and of either party ask at the same time; then each kind of error; then a service restarts."""
+    sections, frame, truth = model
+    urls = served(tmp_path, sections, pairwise=pairwise)
+    rows = [{k: None if v != v else v for k, v in row.items()} for row in frame.to_dict("records")]
+    with ready(tmp_path, urls, pairwise) as (processes, http), Client(tmp_path / "client.toml") as client:
+        for count in (1, 3, 150):
+            np.testing.assert_allclose(client.predict_proba(frame[:count])[:, 1], truth[:count], atol=1e-3)
+        assert np.array_equal(client.predict(frame.to_numpy()), truth > 0.5)
+        assert client.predict_proba(frame[:0]).shape == (0, 2)
+
+        def many(number):
+            some = slice(7 * number, 7 * number + number % 3 + 1)
+            if number % 3:
+                with Client(tmp_path / "client.toml") as own:
+                    got = own.predict_proba(frame[some])[:, 1]
+            else:
+                got = http.post(f"{urls[NAMES[number % 2]]}/v1/predict", json={"rows": rows[some]}).json()[
+                    "predictions"
+                ]
+            np.testing.assert_allclose(got, truth[some], atol=1e-3)
+
+        with ThreadPoolExecutor(6) as pool:
+            assert len(list(pool.map(many, range(18)))) == 18
+        counted = http.get(f"{urls['party_b']}/metrics").text
+        assert 'sharewood_batch_rows_total{asked_by="clients"}' in counted
+        if not pairwise:
+            check_errors(client, http, urls, frame, truth)
+            check_a_restart(client, processes, http, urls, tmp_path, frame, truth)
+
+
+def post(http, url, id, half):
+    return http.post(f"{url}/v1/predict_half", json={"id": id, "half": half})
+
+
+def check_errors(client, http, urls, frame, truth):
+    offer, (a, b) = client.offer(), urls.values() if len(urls) == 2 else [urls[name] for name in NAMES]
+    halves = [to_text(half) for half in divide(offer.keys(frame[:2]))]
+    # A half at one service only, and an id that was used.
+    began = time.monotonic()
+    alone = post(http, a, "0" * 32, halves[0])
+    assert alone.status_code == 504 and time.monotonic() - began < 20
+    assert alone.json()["detail"] == "the other half of this request has not reached party_b in 1 s"
+    for id in ("0" * 32,):
+        again = post(http, a, id, halves[0])
+        assert again.status_code == 409 and "the id of a request must be new" in again.json()["detail"]
+    # Two clients with one id: one of them is refused, at whichever service comes second.
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(post, http, url, "1" * 32, half) for url, half in ((a, halves[0]), (a, halves[0]))]
+        asked += [pool.submit(post, http, b, "1" * 32, halves[1])]
+        said = sorted(one.result().status_code for one in asked)
+    assert said == [200, 200, 409]
+    # Halves of different lengths are refused at both.
+    longer = to_text(np.zeros((3, offer.width), np.uint64))
+    with ThreadPoolExecutor(2) as pool:
+        uneven = list(pool.map(lambda each: post(http, each[0], "2" * 32, each[1]), ((a, halves[0]), (b, longer))))
+    for answer in uneven:
+        assert answer.status_code == 409 and "do not have the same number of rows" in answer.json()["detail"]
+    # No halves at all.
+    for half in ("", "?", halves[0][:-4], to_text(np.zeros((65, offer.width), np.uint64)), "A" * 64 + "\u00e9"):
+        answer = post(http, a, os.urandom(16).hex(), half)
+        assert answer.status_code == 422 and "half: must have 1 to 64 rows of 4 words" in answer.json()["detail"]
+    for body in ({"id": "x", "half": halves[0]}, {"half": halves[0]}, {"id": "3" * 32, "half": 7}, [1]):
+        assert http.post(f"{a}/v1/predict_half", json=body).status_code == 422
+    assert http.post(f"{a}/v1/predict_half", content=b" " * 16_000_001).status_code == 413
+    # Garbage that has the right length is predicted as whatever it is, beside a row that is not.
+    garbage = [to_text(np.random.default_rng(k).integers(0, 1 << 64, (2, offer.width), np.uint64)) for k in (0, 1)]
+    with ThreadPoolExecutor(3) as pool:
+        strange = pool.map(lambda each: post(http, each[0], "4" * 32, each[1]), zip((a, b), garbage, strict=True))
+        honest = pool.submit(client.predict_proba, frame[:9])
+        assert [answer.status_code for answer in strange] == [200, 200]
+        np.testing.assert_allclose(honest.result()[:, 1], truth[:9], atol=1e-3)
+    # Halves of answers are not constant: each is uniform by itself.
+    words = set()
+    for number in range(4):
+        id = f"{number:032x}".replace("0", "f", 1)
+        with ThreadPoolExecutor(2) as pool:
+            both = list(
+                pool.map(lambda each, id=id: post(http, each[0], id, each[1]), zip((a, b), halves, strict=True))
+            )
+        one, other = (to_words(answer.json()["half"], 2) for answer in both)
+        np.testing.assert_allclose(offer.probabilities(offer.margins([one, other]))[:, 1], truth[:2], atol=1e-3)
+        words.update(map(int, one.reshape(-1)))
+    assert len(words) == 8
+
+
+def check_a_restart(client, processes, http, urls, folder, frame, truth):
+    """While a service is away, clients hear so in a sentence; afterwards they are answered again."""
+    processes["party_b"].send_signal(signal.SIGKILL)
+    processes["party_b"].communicate(timeout=WAIT)
+    with pytest.raises(PeerFailure, match="party_b"):
+        client.predict(frame[:1])
+    processes["party_b"] = launch(folder, "party_b")
+    for name in NAMES:
+        until_ready(http, urls[name], processes[name])
+    np.testing.assert_allclose(client.predict_proba(frame[:5])[:, 1], truth[:5], atol=1e-3)
+    # A half that waits as its service ends is told why.
+    half = to_text(divide(client.offer().keys(frame[:1]))[0])
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(post, http, urls["party_a"], "5" * 32, half)
+        time.sleep(0.3)
+        processes["party_b"].send_signal(signal.SIGTERM)
+        answer = waiting.result()
+    assert answer.status_code in (503, 504) and "party_b" in answer.json()["detail"]
+
+
+def test_the_command_over_tls_with_tokens(model, tmp_path):
+    sections, frame, truth = model
+    serving = [f'{what} = "keys/{{}}.{suffix}"' for what, suffix in (("certificate", "crt"), ("key", "key"))]
+    urls = served(tmp_path, sections, "@", client=['tls = "keys"', 'columns = "schema.toml"'])
+    for name in NAMES:
+        path = tmp_path / f"{name}.toml"
+        lines = "\n".join(line.format(name) for line in serving) + f'\n[serve.clients.{CLIENT}]\ntoken_file = "token"\n'
+        path.write_text(path.read_text().replace("@\n", lines + "rows_per_minute = 160\n"))
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    (tmp_path / "token").chmod(0o600)
+    (tmp_path / "schema.toml").write_text(
+        'id = "id"\na = { type = "numeric", missing = true }\n"b b" = "numeric"\nc = "numeric"\nz = "ignore"\n'
+    )
+    frame.assign(id=[f"r{i}" for i in range(len(frame))], z=1).to_csv(tmp_path / "new.csv", index=False)
+    query = "query", "--config", "client.toml", "--rows", "new.csv", "--out", "out.csv"
+    urls = {name: url.replace("http:", "https:") for name, url in urls.items()}
+    with ready(tmp_path, urls, verify=False):
+        status, said, error = sharewood(*query, cwd=tmp_path)
+        assert status == 0 and "out.csv: predictions of 150 rows" in said, (said, error)
+        written = pd.read_csv(tmp_path / "out.csv")
+        assert written["id"].tolist() == [f"r{i}" for i in range(150)]
+        np.testing.assert_allclose(written["prediction"], truth, atol=1e-3)
+        status, _, error = sharewood(*query, cwd=tmp_path)
+        assert status == 2 and "shop may ask for 160 rows per minute" in error, error
+        told = (tmp_path / "client.toml").read_text()
+        swapped = told.replace("services.party_a", "services.x").replace("services.party_b", "services.party_a")
+        (tmp_path / "client.toml").write_text(swapped.replace("services.x", "services.party_b"))
+        status, _, error = sharewood(*query, cwd=tmp_path)
+        assert status == 3 and "certificate" in error.lower(), error
+        (tmp_path / "client.toml").write_text(told.replace('token_file = "token"', 'token_file = "other"', 1))
+        (tmp_path / "other").write_text("some other token of this test")
+        (tmp_path / "other").chmod(0o600)
+        status, _, error = sharewood(*query, cwd=tmp_path)
+        assert status == 2 and "party_a: the header Authorization must be Bearer" in error, error
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("[services.party_b]", "[services.party_b.more]", "services"),
+        ("address", "adress", "services.party_a.address must be set"),
+        ('address = "127', 'address = "x 127', "an address must be host:port"),
+        ("[services.party_a]", "color = 1\n[services.party_a]", "color"),
+    ],
+)
+def test_a_file_of_a_client_is_checked(tmp_path, old, new, sentence):
+    text = '[services.party_a]\naddress = "127.0.0.1:1"\n[services.party_b]\naddress = "127.0.0.1:2"\n'
+    (tmp_path / "client.toml").write_text(text.replace(old, new, 1))
+    with pytest.raises(ConfigError, match=sentence):
+        ClientConfig.read(tmp_path / "client.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "there must be two services"),
+        ('[services.a]\naddress = "127.0.0.1:1"\n', "there must be two services"),
+        ("services = 7\n", "there must be two services"),
+        (
+            '[services.a]\naddress = "127.0.0.1:x"\n[services.b]\naddress = "127.0.0.1:1"\n',
+            "there must be two services",
+        ),
+        (
+            '[services.a]\naddress = "192.0.2.1:1"\n[services.b]\naddress = "127.0.0.1:1"\n',
+            "services.a is not on this machine: set tls",
+        ),
+        ('tls = "none"\n[services.a]\naddress = "192.0.2.1:1"\n[services.b]\naddress = "1:1"\n', "authority.crt"),
+    ],
+)
+def test_a_client_that_cannot_begin(tmp_path, text, sentence):
+    (tmp_path / "client.toml").write_text(text)
+    with pytest.raises(ConfigError, match=sentence):
+        Client(tmp_path / "client.toml")
+
+
+def test_nobody_listens(tmp_path):
+    (tmp_path / "client.toml").write_text('[services.a]\naddress = "127.0.0.1:1"\n[services.b]\naddress = "[::1]:1"\n')
+    with Client(tmp_path / "client.toml") as client, pytest.raises(PeerFailure, match=r"a at 127\.0\.0\.1:1"):
+        client.predict(np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize(
+    ("predict", "sentence"),
+    [({"method": "bins"}, "clients' rows need method"), ({"mac": True}, "mac must be false for clients' rows")],
+)
+def test_what_clients_cannot_have(model, tmp_path, predict, sentence):
+    write_job(tmp_path, model[0], predict=predict, serve={"halves": True})
+    with pytest.raises(ConfigError, match=sentence):
+        Service(HostsConfig.read(tmp_path / "party_a.toml"), "party_a")
+
+
+def turn(**halves):
+    return Turn.of(rows=0, ids=[], halves={key[1] * 32: rows for key, rows in halves.items()}, leaves=False)
+
+
+def test_both_services_choose_the_same_requests():
+    first, second = turn(_a=3, _b=5, _c=2, _d=1), turn(_d=1, _c=2, _b=4, _a=3, _e=9)
+    ids = [letter * 32 for letter in "abcde"]
+    assert paired((first, second), 64) == ([ids[0], ids[2], ids[3]], [ids[1]])
+    assert paired((first, second), 4) == ([ids[0], ids[3]], [ids[1]])
+    assert paired((turn(), second), 4) == ([], [])
+
+
+def test_waiting_halves_are_bounded():
+    halves, row = Halves(2, 3), np.zeros((1, 4), np.uint64)
+    first, second = HalfJob("a" * 32, row), HalfJob("b" * 32, row.repeat(2, axis=0))
+    halves.add(first)
+    halves.add(second)
+    assert halves.fresh and halves.waiting() == {"a" * 32: first, "b" * 32: second} and not halves.fresh
+    for job, kind in ((HalfJob("a" * 32, row), Refused), (HalfJob("c" * 32, row), Unavailable)):
+        with pytest.raises(kind):
+            halves.add(job)
+    halves.take([first])
+    assert halves.fresh and not halves.withdraw(first) and halves.withdraw(second)
+    with pytest.raises(Refused, match="must be new"):
+        halves.add(HalfJob("a" * 32, row))
+    with pytest.raises(Unavailable, match="too many requests"):
+        halves.add(HalfJob("d" * 32, row.repeat(4, axis=0)))
+    halves.fail(Unavailable("it ends"))
+    assert isinstance(first.margins.exception(), Unavailable) and not second.margins.done()
+    with pytest.raises(DataError):
+        Turn.of(rows=0, ids=[], halves={f"{k:032x}": 1 for k in range(MOST_HALVES + 1)}, leaves=False)
+    assert threading.active_count() < 50
