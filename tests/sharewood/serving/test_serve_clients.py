@@ -225,7 +225,7 @@ def test_the_command_over_tls_with_tokens(model, tmp_path):
     ("old", "new", "sentence"),
     [
         ("[services.party_b]", "[services.party_b.more]", "services"),
-        ("address", "adress", "services.party_a.address must be set"),
+        ("address", "place", "services.party_a.address must be set"),
         ('address = "127', 'address = "x 127', "an address must be host:port"),
         ("[services.party_a]", "color = 1\n[services.party_a]", "color"),
     ],
