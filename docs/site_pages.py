@@ -25,9 +25,9 @@ from pydantic_core import PydanticUndefined
 
 from mpc.protocol.catalogue import entries
 from sharewood.cli import Command, app
-from sharewood.job.clients import ClientConfig
 from sharewood.job.config import HostsConfig
 from sharewood.job.owners import OwnerConfig
+from sharewood.serving.asking import ClientConfig
 
 ROOT = Path(__file__).parents[1]
 AT_ROOT = {"README.md": "index.md"} | {name: name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")}

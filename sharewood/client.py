@@ -31,7 +31,7 @@ from sharewood.tables.toml import read_toml
 # Where services are reached without TLS.
 _HERE = "127.0.0.1", "::1", "localhost"
 _TIMEOUT = 60.0
-# The status of a service that waits for the other half in vain, usually because the other service has refused its own.
+# The status of a service to which the other half has not arrived, usually because the other service has refused it.
 ALONE = 504
 _LARGEST_ANSWER = 1 << 28
 _WORDS = "<u8"
@@ -120,7 +120,7 @@ class Client:
 
 
 class _Alone(PeerFailure):
-    """A service has waited for the other half of a request in vain."""
+    """The other half of a request has not arrived at the other service."""
 
 
 class _Service:

@@ -212,7 +212,9 @@ async def _half(service: Service, job: HalfJob) -> np.ndarray:
         service.ask(job)
         done, _ = await asyncio.wait([answer], timeout=within)
         if not done and service.halves.withdraw(job):
-            raise HTTPException(ALONE, f"the other half of this request has not reached {service.peer} in {within:g} s")
+            raise HTTPException(
+                ALONE, f"the other half of this request has not arrived at {service.peer} in {within:g} s"
+            )
         return await asyncio.wait_for(answer, service.settings.answer_within)
     except TimeoutError:
         raise _later(f"there was no answer within {service.settings.answer_within:g} s") from None

@@ -12,8 +12,8 @@ import typer
 
 from mpc.host.files import file_errors
 from sharewood.commands.options import Config
-from sharewood.job.clients import ask_services
 from sharewood.logs import in_json, say, say_document
+from sharewood.serving.asking import ask_services
 
 
 def query(

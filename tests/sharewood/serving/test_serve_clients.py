@@ -20,8 +20,8 @@ from secure_tree.exchange.plain_model import share_model
 from secure_tree.exchange.xgboost import from_xgboost
 from secure_tree.prediction.client import divide
 from sharewood.client import Client, to_text, to_words
-from sharewood.job.clients import ClientConfig
 from sharewood.job.config import HostsConfig
+from sharewood.serving.asking import ClientConfig
 from sharewood.serving.jobs import HalfJob, Halves, Refused, Unavailable
 from sharewood.serving.service import Service
 from sharewood.serving.turns import MOST_HALVES, Turn, paired
@@ -121,7 +121,7 @@ def check_errors(client, http, urls, frame, truth):
     began = time.monotonic()
     alone = post(http, a, "0" * 32, halves[0])
     assert alone.status_code == 504 and time.monotonic() - began < 20
-    assert alone.json()["detail"] == "the other half of this request has not reached party_b in 1 s"
+    assert alone.json()["detail"] == "the other half of this request has not arrived at party_b in 1 s"
     for id in ("0" * 32,):
         again = post(http, a, id, halves[0])
         assert again.status_code == 409 and "the id of a request must be new" in again.json()["detail"]
