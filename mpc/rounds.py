@@ -57,6 +57,17 @@ def named(name: str, steps: Steps[T]) -> Steps[T]:
         return result
 
 
+def resumed(steps: Steps[T], answer: list[np.ndarray]) -> Steps[T]:
+    """Yield the steps after the first round, whose messages were exchanged in another way."""
+    try:
+        request = steps.send(answer)
+        while True:
+            request = steps.send((yield request))
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
 AnySteps: TypeAlias = Generator[Any, list[Any], T]
 
 

@@ -22,7 +22,7 @@ from protocols.offline.lots import Lot, Pool
 from protocols.offline.sizes import request_bytes
 from protocols.offline.supply import Supply
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.answering import offer_of, released_margins
+from secure_tree.prediction.answering import Begun, offer_of, released_margins
 from secure_tree.prediction.authenticated import AuthenticatedModel, input_model
 from secure_tree.prediction.predict import fix_features
 from secure_tree.prediction.revealing import check_macs, revealed_margins
@@ -138,6 +138,13 @@ class Batches:
         margin = own.T if self.model.config.num_class else own[0]
         return margin * (self.model.facts.margin_unit / (1 << MARGIN_SCALE))
 
+    def begin_halves(self, lot: Lot, link: Peer, shape: BatchShape, keys: np.ndarray) -> Begun:
+        """Begin a batch of this party's half of clients' keys, padded, whose first message goes with a turn."""
+        assert isinstance(self._taken, FixedOperand), "the session has fixed the model's features"
+        lot.begin()
+        party = Party(self.model.rank, link, lot, matrices=lot.first)
+        return Begun(party, self.model, self._taken, AShare(keys, party.rank))
+
     def predict(
         self,
         party: Party,
@@ -179,6 +186,15 @@ class Ready:
         if kept is not None:
             kept.append(self._made(shape))
         return result
+
+    def take(self, shape: BatchShape) -> Lot | None:
+        """Take a lot that is ready, if there is one, to be replaced by `renew`."""
+        kept = self._lots.get(shape)
+        return kept.popleft() if kept else None
+
+    def renew(self, shape: BatchShape) -> None:
+        """Have a lot made in place of one that was taken."""
+        self._lots[shape].append(self._made(shape))
 
     def _made(self, shape: BatchShape) -> Lot:
         demand = self._batches.demand(shape, self._stock.supply.has_dealer)

@@ -122,11 +122,15 @@ class Queue:
 
 @dataclass(eq=False)
 class HalfJob:
-    """A half of a client's request: keys uint64[n, d + o]; `margins` is a future of this party's half of them."""
+    """A half of a client's request: keys uint64[n, d + o]; `margins` is a future of this party's half of them.
+
+    offered: whether the other service has heard of it.
+    """
 
     id: str
     keys: np.ndarray
     margins: Future[np.ndarray] = field(default_factory=Future)
+    offered: bool = False
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -12,13 +12,13 @@ from threading import Event, Thread
 
 import numpy as np
 
-from mpc.errors import ConfigError, DataError, SharewoodError
+from mpc.errors import ConfigError, DataError, ProtocolDesync, SharewoodError
 from mpc.party import Party
 from protocols.offline.supply import Supply
 from protocols.transport.channel import Channel
 from secure_tree.data.table import read_features
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.answering import check_for_clients, offer_of
+from secure_tree.prediction.answering import Begun, check_for_clients, offer_of
 from secure_tree.prediction.client import Offer
 from secure_tree.public.config import Method
 from secure_tree.public.names import columns_behind
@@ -29,6 +29,7 @@ from sharewood.serving.jobs import HalfJob, Halves, Job, JobPart, Queue, Refused
 from sharewood.serving.measures import ServiceMeasures
 from sharewood.serving.turns import (
     MOST_HALVES,
+    MOST_OPENED,
     ServiceFacts,
     Turn,
     agree_on_service,
@@ -190,14 +191,21 @@ class Service:
             ids = [one for part in parts for one in (part.job.ids or [])[part.rows]]
             leaves = self._stopping.is_set() and not self._queue.rows
             waiting = self.halves.waiting()
-            rows = {id: len(job) for id, job in waiting.items()}
-            mine = Turn.of(rows=padded(sum(map(len, parts))) if parts else 0, ids=ids, halves=rows, leaves=leaves)
+            begun = self._guess(link, ready, waiting)
+            mine = Turn.of(
+                rows=padded(sum(map(len, parts))) if parts else 0,
+                ids=ids,
+                halves={id: len(job) for id, job in waiting.items()},
+                opening=begun.opening if begun else b"",
+                leaves=leaves,
+            )
             turns = take_turn(party, mine, settings.largest_batch, self._owners, self.by_id)
+            settle_guesses(party.rank, ready, turns)
             for owner, turn in enumerate(turns):
                 leaves = leaves or turn.leaves
                 if turn.rows:
                     self._predict(party, ready, BatchShape(owner, turn.rows), turn.ids, parts)
-            self._predict_halves(party, ready, waiting, *paired(turns, settings.largest_batch))
+            self._predict_halves(party, ready, waiting, turns, begun)
             self.measures.moved(link.wire_sent, link.wire_received, ready.held)
         if not self._stopping.is_set():
             self._waits(f"{self.peer} has left")
@@ -240,13 +248,30 @@ class Service:
             self._answer(parts, nothing if margins is None else margins, set(unknown))
         self.measures.batch("this_party" if own else "other_party", shape.rows, time.perf_counter() - began)
 
+    def _guess(self, link: Channel, ready: Ready, waiting: dict[str, HalfJob]) -> Begun | None:
+        """Begin to predict what waits, if the other service has not heard of any of it, and a lot is ready for it."""
+        count, known = sum(map(len, waiting.values())), any(job.offered for job in waiting.values())
+        for job in waiting.values():
+            job.offered = True
+        shape = BatchShape(CLIENTS, padded(count))
+        if known or not count or 8 * self._batches.words * shape.rows > MOST_OPENED:
+            return None
+        if (lot := ready.take(shape)) is None:
+            return None
+        keys = np.concatenate([waiting[id].keys for id in sorted(waiting)])
+        return self._batches.begin_halves(lot, link, shape, _padded(keys, shape.rows))
+
     def _predict_halves(
-        self, party: Party, ready: Ready, waiting: dict[str, HalfJob], ids: Sequence[str], unequal: Sequence[str]
+        self,
+        party: Party,
+        ready: Ready,
+        waiting: dict[str, HalfJob],
+        turns: tuple[Turn, Turn],
+        begun: Begun | None,
     ) -> None:
-        """Predict clients' requests with these ids, and answer each with this party's half; refuse those with `unequal`
-        rows.
-        """
+        """Predict the requests of which both services have a half, and answer each with this party's half."""
         began = time.perf_counter()
+        ids, unequal = paired(turns, self.settings.largest_batch)
         for id in unequal:
             waiting[id].end(Refused("the two halves of this request do not have the same number of rows"))
         jobs = [waiting[id] for id in ids]
@@ -255,8 +280,12 @@ class Service:
             return
         keys = np.concatenate([job.keys for job in jobs])
         shape = BatchShape(CLIENTS, padded(len(keys)))
-        rows, shown = _padded(keys, shape.rows), np.ones(shape.rows, np.int64)
-        margins = ready.use(shape, lambda lot: self._batches.run(lot, party.link, shape, rows, shown))
+        theirs = turns[1 - party.rank].opening
+        if begun and theirs and turns[0].halves == turns[1].halves:
+            margins: np.ndarray | None = begun.finish(theirs)
+        else:
+            rows, shown = _padded(keys, shape.rows), np.ones(shape.rows, np.int64)
+            margins = ready.use(shape, lambda lot: self._batches.run(lot, party.link, shape, rows, shown))
         assert margins is not None, "each party has a half"
         ends = np.cumsum([len(job) for job in jobs])
         for job, end in zip(jobs, ends, strict=True):
@@ -271,6 +300,15 @@ class Service:
             missing = [one for place, one in zip(range(start, end), ids, strict=False) if place in unknown]
             part.job.add(margins[start:end], missing, self.peer)
             start = end
+
+
+def settle_guesses(rank: int, ready: Ready, turns: tuple[Turn, Turn]) -> None:
+    """Take the lot that the other service has taken for its guess, and renew those of both. Raises ProtocolDesync."""
+    shapes = [BatchShape(CLIENTS, padded(sum(turn.halves.values()))) if turn.opening else None for turn in turns]
+    for shape in filter(None, dict.fromkeys(shapes)):
+        if shape != shapes[rank] and ready.take(shape) is None:
+            raise ProtocolDesync("the other party has opened rows for which no material is ready")
+        ready.renew(shape)
 
 
 def _padded(features: np.ndarray, rows: int) -> np.ndarray:

@@ -2,7 +2,9 @@
 
 A service that has rows begins a turn, and the other one joins in. Both learn when a party has requests, their number of
 rows, rounded up to a power of two, and by columns the ids of the rows. Of requests of clients who are no party, each
-service has a half: a turn says which ones wait, and both predict those that wait at both, in the order of party 0.
+service has a half: a turn says which ones wait, and both predict those that wait at both, in the order of their ids. If
+few rows wait, a service guesses that the other one has the same, and opens them in its turn: the pads of a wrong guess
+are dropped.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from secure_tree.model.shared_model import SharedModel
 from sharewood.job.sections import Predict
 
 MOST_BATCH = 1 << 16
-# The most requests of clients that may wait for their other half.
+# The most requests of clients that may wait for their other half, and the most bytes of rows that a turn opens.
 MOST_HALVES = 1 << 10
+MOST_OPENED = 1 << 14
 Rows = Annotated[int, Field(ge=0, le=MOST_BATCH)]
 
 
@@ -38,13 +41,14 @@ class ServiceFacts(Message):
 
 
 class Turn(Message):
-    """Padded rows of this party's next batch (0: none), by columns their ids; the rows of halves that wait, by request;
-    and whether this was its last turn.
+    """Padded rows of this party's next batch (0: none), by columns their ids; the rows of halves that wait, by request,
+    and their opening; and whether this was its last turn.
     """
 
     rows: Rows
     ids: Annotated[list[Text], Field(max_length=MOST_BATCH)]
     halves: Annotated[dict[Hexadecimal, Rows], Field(max_length=MOST_HALVES)]
+    opening: Annotated[bytes, Field(max_length=MOST_OPENED)] = b""
     leaves: bool
 
 
@@ -80,7 +84,7 @@ def take_turn(party: Party, mine: Turn, largest: int, owners: Sequence[int], by_
 def paired(turns: tuple[Turn, Turn], largest: int) -> tuple[list[str], list[str]]:
     """Return the requests of which both services have a half: those of the next batch, and those with unequal rows."""
     batch, unequal, room = [], [], largest
-    for id, rows in turns[0].halves.items():
+    for id, rows in sorted(turns[0].halves.items()):
         other = turns[1].halves.get(id)
         if other is not None and other != rows:
             unequal.append(id)

@@ -11,7 +11,7 @@ import pytest
 import xgboost
 
 from mpc import party as of_party
-from mpc.errors import ConfigError, DataError, PeerFailure, SharewoodError
+from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync, SharewoodError
 from mpc.matrix.fixed_operand import fix, multiply_fixed
 from mpc.party import Party
 from mpc.protocol.evidence import Bits, public, word
@@ -26,7 +26,7 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.data.bins import keys_of
 from secure_tree.exchange.plain_model import share_model
 from secure_tree.exchange.xgboost import from_xgboost
-from secure_tree.prediction.answering import WHAT, offer_of, released_margins
+from secure_tree.prediction.answering import WHAT, Begun, offer_of, released_margins
 from secure_tree.prediction.client import Offer, ask, divide
 from secure_tree.prediction.predict import cost_of_rows, fix_features, margins_of_shared
 from tests.secure_tree.opened import contributing, train_both
@@ -200,6 +200,28 @@ def test_rounds_and_bytes_of_a_query(models, rows, pinned):
     assert first == second == [(1, 8 * 3 * 28), pinned, 8 * 3 * rows, 8 * rows]
     stated = cost_of_rows(rows, 3, 4, 3)
     assert (stated.rounds, stated.bits[0] // 8) == pinned
+
+
+def test_the_first_message_may_go_with_another(models):
+    """What a service opens in its turn: the other five rounds follow, and the margins are the same."""
+    X, _ = table(5, 3, seed=7)
+    keys = keys_of(X, ())
+    shares = divide(keys)
+
+    def job(party):
+        model = models[party.rank].model
+        operand = party.run(fix_features(party, model.ensemble))
+        own = AShare(shares[party.rank], party.rank)
+        whole = released_margins(party, model, operand, own)
+        begun, before = Begun(party, model, operand, own), party.meter.total.rounds
+        theirs = party.link.exchange_public("test", begun.opening)
+        with pytest.raises(ProtocolDesync, match="clients' rows must be opened in 120 bytes, got 119"):
+            begun.finish(theirs[:-1])
+        return whole, begun.finish(theirs), party.meter.total.rounds - before
+
+    (first, first_again, rounds), (second, second_again, _) = run_both(job)[0]
+    assert np.array_equal(first + second, first_again + second_again) and rounds == 5
+    assert not np.array_equal(first, first_again)
 
 
 def test_the_cost_of_a_row_has_no_product_of_features_and_nodes():

@@ -1,11 +1,13 @@
 """Clients who are no party ask two real services by halves of rows, and whatever a client gets wrong."""
 
 import contextlib
+import itertools
 import json
 import os
 import signal
 import threading
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -14,7 +16,7 @@ import pandas as pd
 import pytest
 import xgboost
 
-from mpc.errors import ConfigError, DataError, PeerFailure
+from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync
 from protocols.testing import run_both
 from secure_tree.exchange.plain_model import share_model
 from secure_tree.exchange.xgboost import from_xgboost
@@ -22,8 +24,9 @@ from secure_tree.prediction.client import divide
 from sharewood.client import Client, to_text, to_words
 from sharewood.job.config import HostsConfig
 from sharewood.serving.asking import ClientConfig
+from sharewood.serving.batches import CLIENTS, BatchShape, padded
 from sharewood.serving.jobs import HalfJob, Halves, Refused, Unavailable
-from sharewood.serving.service import Service
+from sharewood.serving.service import Service, settle_guesses
 from sharewood.serving.turns import MOST_HALVES, Turn, paired
 from tests.sharewood.commands.hosting import ROLES, sharewood, write_job
 from tests.sharewood.serving.test_serve import TOKEN, WAIT, launch, place_job, running, until_ready
@@ -286,6 +289,44 @@ def test_both_services_choose_the_same_requests():
     assert paired((first, second), 64) == ([ids[0], ids[2], ids[3]], [ids[1]])
     assert paired((first, second), 4) == ([ids[0], ids[3]], [ids[1]])
     assert paired((turn(), second), 4) == ([], [])
+
+
+class Stock:
+    """A party's lots: how many of each shape are ready, and the order in which they are taken and made."""
+
+    def __init__(self, shapes):
+        self.number = itertools.count()
+        self.lots = {shape: deque([next(self.number)]) for shape in shapes}
+
+    def take(self, shape):
+        kept = self.lots.get(shape)
+        return kept.popleft() if kept else None
+
+    def renew(self, shape):
+        self.lots[shape].append(next(self.number))
+
+
+@pytest.mark.parametrize("guesses", list(itertools.product([None, 1, 2, 3, 4], repeat=2)))
+def test_guesses_keep_the_lots_of_both_services_alike(guesses):
+    """Whatever each guesses, both take the same lots of the same shapes, and make new ones in the same order."""
+    shapes = [BatchShape(CLIENTS, 1 << k) for k in range(3)]
+    stocks = Stock(shapes), Stock(shapes)
+    turns = tuple(
+        Turn.of(rows=0, ids=[], halves={f"{p:032x}": rows or 1}, opening=b"x" if rows else b"", leaves=False)
+        for p, rows in enumerate(guesses)
+    )
+    for stock, rows in zip(stocks, guesses, strict=True):
+        if rows:
+            stock.take(BatchShape(CLIENTS, padded(rows)))
+    for rank, stock in enumerate(stocks):
+        settle_guesses(rank, stock, turns)
+    assert stocks[0].lots == stocks[1].lots and all(len(lots) == 1 for lots in stocks[0].lots.values())
+
+
+def test_a_guess_for_which_nothing_is_ready_ends_the_session():
+    turns = turn(_a=1), Turn.of(rows=0, ids=[], halves={"b" * 32: 9}, opening=b"x", leaves=False)
+    with pytest.raises(ProtocolDesync, match="for which no material is ready"):
+        settle_guesses(0, Stock([BatchShape(CLIENTS, 1)]), turns)
 
 
 def test_waiting_halves_are_bounded():
