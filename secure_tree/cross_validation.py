@@ -189,6 +189,8 @@ def _of_candidates(
     configs = [candidate.config for candidate in candidates]
     for config in configs:
         config.check_trainable()
+        if contributed and config.partition == "vertical":
+            raise ConfigError("contributed columns cannot be cross-validated yet: their edges are cut before the folds")
         if config.test_size:
             raise ConfigError(f"test_size must be 0: the folds are held out, got {config.test_size:g}")
         if config.metrics != configs[0].metrics:
@@ -245,6 +247,7 @@ class _Fold:
 
     def open(self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]) -> Contributed:
         opened = self.source.open(party, config, known, names)
+        assert isinstance(opened, Contributed), "columns are refused"
         folds = [list(_folds(owner.rows, self.folds, config.random_state)) for owner in opened.owners]
         return replace(opened, held=[of_owner[self.number] for of_owner in folds])
 

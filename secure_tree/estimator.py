@@ -19,6 +19,7 @@ from secure_tree.agreement.numbers import agree_on_numbers, of_model, of_scales
 from secure_tree.agreement.training import agree_on_terms, agree_on_training
 from secure_tree.data.categories import Dictionary, dictionary
 from secure_tree.data.contributed import Contributed, Source
+from secure_tree.data.contributed_columns import ContributedColumns, ContributedKeys
 from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike, frame_of
 from secure_tree.data.magnitudes import check_resolution
 from secure_tree.data.own_rows import Here, OwnRows
@@ -30,8 +31,11 @@ from secure_tree.interface.parameters import documented, with_parameters
 from secure_tree.interface.verbose import Verbose, check_verbose
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.admission import admit, examine, same_edges
-from secure_tree.owners.contributing import Line, Owners
-from secure_tree.owners.stored import save
+from secure_tree.owners.column_admission import admit_columns
+from secure_tree.owners.columns import OwnersOfColumns, features_by_owner
+from secure_tree.owners.contributing import Owners
+from secure_tree.owners.lines import Line
+from secure_tree.owners.stored import save, save_columns
 from secure_tree.prediction.answering import answer, check_for_clients
 from secure_tree.prediction.authenticated import input_model
 from secure_tree.prediction.revealing import check_macs, predict_shards, revealed_margins
@@ -78,10 +82,15 @@ def _own_rows(
 
 def _open(
     party: Party, contributed: Mapping[str, Line] | Source, config: TrainConfig, known: Dictionary, own: OwnRows
-) -> Contributed:
-    """Let the training have contributed rows. Raises ConfigError, DataError, PeerFailure."""
-    source: Source = Owners(contributed) if isinstance(contributed, Mapping) else contributed
+) -> Contributed | ContributedColumns:
+    """Let the training have contributed rows or columns. Raises ConfigError, DataError, PeerFailure."""
+    source = contributed
+    if isinstance(source, Mapping):
+        source = OwnersOfColumns(source) if config.partition == "vertical" else Owners(source)
     opened = source.open(party, config, known, own.names)
+    if isinstance(opened, ContributedColumns):
+        own.contributed_columns = opened
+        return opened
     own.contributed = opened
     if party.workers and sum(opened.rows) < party.workers.count:
         raise DataError(f"contributed rows must be at least one for each of the {party.workers.count} workers")
@@ -93,6 +102,27 @@ def _categories(model: SharedModel, rank: int, X: TableLike) -> Dictionary:
     trained_on = model.facts.names[model.facts.layout.features_of(rank)]
     frame = frame_of(X)
     return {} if frame is None else columns_behind(trained_on, [str(c) for c in frame.columns])
+
+
+def _columns_of_owners(
+    party: Party,
+    model: SharedModel,
+    method: Method,
+    mac: bool,
+    contributed: Mapping[str, Line] | OwnersOfColumns | None,
+) -> ContributedKeys | None:
+    """Get the owners' columns of the rows to predict, if the model has any. Raises ConfigError, DataError."""
+    if not (wanted := features_by_owner(model)):
+        if contributed:
+            raise ConfigError("the model has no columns of owners: leave out contributed")
+        return None
+    if not contributed or method != "thresholds" or mac or party.workers:
+        raise ConfigError(
+            f"the model has columns of {', '.join(wanted)}, who must contribute those of the rows to predict: pass "
+            'contributed, and method="thresholds", without MACs and shards'
+        )
+    source = OwnersOfColumns(contributed) if isinstance(contributed, Mapping) else contributed
+    return source.keys(party, model)
 
 
 class _SecureXGB(Fitted):
@@ -185,6 +215,10 @@ class _SecureXGB(Fitted):
             known = _categories(before, party.rank, header)
         own = _own_rows(party, X, y, sample_weight, eval_set, config, known, 0 if contributed else 1)
         if contributed:
+            if config.partition == "vertical" and (before or eval_set is not None):
+                raise ConfigError(
+                    "contributed columns need test_size, not eval_set, to hold out rows, and no xgb_model"
+                )
             if before and party.workers:
                 raise ConfigError("xgb_model and contributed rows need one process at each party: leave out shards")
             _open(party, contributed, config, known, own)
@@ -194,8 +228,8 @@ class _SecureXGB(Fitted):
         pairing, attempt = context.facts.pairing, None
         if checkpoints:
             asked = self.config.model_dump() | ({"xgb_model": of_model(before)} if before else {})
-            if own.contributed:
-                asked["contributed"] = [each.id for each in own.contributed.owners]
+            if own.contributed or own.contributed_columns:
+                asked["contributed"] = [id for _, id, _ in context.facts.owners]
             attempt = checkpoints.start(party, pairing, asked, own)
             context = TrainingContext(config, replace(context.facts, pairing=attempt.training))
         cut = partial(bins_of, before, own) if before else partial(cut_bins, party, context, own)
@@ -203,6 +237,9 @@ class _SecureXGB(Fitted):
         if own.contributed:
             same_edges(own.contributed, bins.edges)
             admit(party, context, own.contributed, bins.edges)
+        if own.contributed_columns:
+            admit_columns(party, context, own.contributed_columns)
+            own.contributed_columns.source.confirm()
         begun = begin(party, context, before, own) if before else None
         if begun:
             base = begun.ensemble.base
@@ -227,7 +264,7 @@ class _SecureXGB(Fitted):
         self,
         party: Party,
         X: TableLike,
-        y: ColumnLike,
+        y: ColumnLike | None,
         contributed: Mapping[str, Line] | Source,
         folder: str | Path,
         key: FileKey | None = None,
@@ -257,6 +294,11 @@ class _SecureXGB(Fitted):
         own = _own_rows(party, X, y, sample_weight, None, config, known, 0)
         given = _open(party, contributed, config, known, own)
         context = agree_on_training(party, config, own)
+        if isinstance(given, ContributedColumns):
+            admit_columns(party, context, given, keep=False)
+            save_columns(Path(folder), given, key)
+            given.source.confirm()
+            return tuple(OwnerFacts(name, owner.id, owner.rows) for name, owner in given.owners.items())
         edges = cut_bins(party, context, own).edges
         # All or none: an owner that is refused leaves nothing of the others either.
         for owner, bins, labels, weights in list(examine(party, context, given, edges)):
@@ -265,7 +307,14 @@ class _SecureXGB(Fitted):
         return given.owners
 
     def predict_margin(
-        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False
+        self,
+        party: Party,
+        X: TableLike | Shards,
+        method: Method = "bins",
+        to: int | None = None,
+        *,
+        mac: bool = False,
+        contributed: Mapping[str, Line] | OwnersOfColumns | None = None,
     ) -> np.ndarray:
         """Predict margins: log-odds for classes, a number, or the logarithm of a count.
 
@@ -284,9 +333,13 @@ class _SecureXGB(Fitted):
             "bins" routes rows by the cuts that this party has stored in training. "thresholds" compares values with the
             secret threshold of every node, and accepts rows of any origin.
         to : int, optional
-            The rank of the party that learns the margins of vertical data. None: the party that had the labels.
+            The rank of the party that learns the margins of vertical data. None: the party that had the labels. It must
+            be given if an owner who is no party had them.
         mac : bool, default False
             Check all opened values by MACs (docs/checks.md). Requires "thresholds" and a dealer.
+        contributed : mapping or OwnersOfColumns, optional
+            The owners of further columns of a model that was trained on them, who contribute these columns of the rows:
+            {name: line}, as `party.contributed` has them. Requires "thresholds".
 
         Returns
         -------
@@ -314,6 +367,10 @@ class _SecureXGB(Fitted):
             )
         if mac:
             check_macs(party, method)
+        columns = _columns_of_owners(party, model, method, mac, contributed)
+        receiver = model.facts.label_holder if to is None else to
+        if receiver is not None and receiver > 1:
+            raise ConfigError("`to` must be 0 or 1: an owner had the labels, who is no party")
         table = X.header if isinstance(X, Shards) else X
         known = _categories(model, party.rank, table)
         frame = frame_of(table)
@@ -321,10 +378,12 @@ class _SecureXGB(Fitted):
             table = frame[list(known)]  # in the order of the training
         features, names = read_features(table, model.config, known=known)
         rows = len(X) if isinstance(X, Shards) else len(features)
-        layout = agree_on_prediction(party, model, names, rows, method, to, mac)
+        owners = columns.owners if columns else {}
+        layout = agree_on_prediction(party, model, names, rows, method, to, mac, owners)
+        if columns:
+            columns.source.confirm()
         if layout.row_count == 0:
             return np.zeros((0, model.config.num_class) if model.config.num_class else 0)
-        receiver = model.facts.label_holder if to is None else to
         if party.workers and min(n for n in layout.rows if n) >= party.workers.count:
             shards = X if isinstance(X, Shards) else Shards.of(Table(features, names), party.workers.count)
             own = predict_shards(party, model, shards, known, method, receiver)
@@ -342,6 +401,7 @@ class _SecureXGB(Fitted):
                     method,
                     receiver,
                     party.run(input_model(party, model.ensemble, layout)) if mac else None,
+                    keys=columns.keys if columns else None,
                 ),
                 offline="predict_offline",
                 own_verdicts=True,
@@ -415,19 +475,35 @@ class SecureXGBClassifier(_SecureXGB):
         return np.arange(self._of_fit("classes_").config.num_class or 2)
 
     def predict_proba(
-        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False
+        self,
+        party: Party,
+        X: TableLike | Shards,
+        method: Method = "bins",
+        to: int | None = None,
+        *,
+        mac: bool = False,
+        contributed: Mapping[str, Line] | OwnersOfColumns | None = None,
     ) -> np.ndarray:
         """Predict probabilities of classes 0, 1, ..., float64[n, classes]. Arguments and rows as in `predict_margin`.
 
         They are computed in the clear from the revealed margins.
         """
-        return probabilities(self._fitted().config, self.predict_margin(party, X, method, to, mac=mac))
+        return probabilities(
+            self._fitted().config, self.predict_margin(party, X, method, to, mac=mac, contributed=contributed)
+        )
 
     def predict(
-        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False
+        self,
+        party: Party,
+        X: TableLike | Shards,
+        method: Method = "bins",
+        to: int | None = None,
+        *,
+        mac: bool = False,
+        contributed: Mapping[str, Line] | OwnersOfColumns | None = None,
     ) -> np.ndarray:
         """Predict the most probable class, int64[n]. Arguments and rows as in `predict_margin`."""
-        return classes(self.predict_margin(party, X, method, to, mac=mac))
+        return classes(self.predict_margin(party, X, method, to, mac=mac, contributed=contributed))
 
     def score(self, party: Party, X: TableLike, y: ColumnLike, method: Method = "bins", to: int | None = None) -> float:
         """Return the accuracy on the rows that `predict_margin` reveals to this party, whose labels are y.
@@ -449,10 +525,19 @@ class SecureXGBRegressor(_SecureXGB):
     other = "SecureXGBClassifier"
 
     def predict(
-        self, party: Party, X: TableLike | Shards, method: Method = "bins", to: int | None = None, *, mac: bool = False
+        self,
+        party: Party,
+        X: TableLike | Shards,
+        method: Method = "bins",
+        to: int | None = None,
+        *,
+        mac: bool = False,
+        contributed: Mapping[str, Line] | OwnersOfColumns | None = None,
     ) -> np.ndarray:
         """Predict numbers or expected counts, float64[n]. Arguments and rows as in `predict_margin`."""
-        return values(self._fitted().config, self.predict_margin(party, X, method, to, mac=mac))
+        return values(
+            self._fitted().config, self.predict_margin(party, X, method, to, mac=mac, contributed=contributed)
+        )
 
     def score(self, party: Party, X: TableLike, y: ColumnLike, method: Method = "bins", to: int | None = None) -> float:
         """Return the coefficient of determination R^2 on the rows that `predict_margin` reveals, whose labels are y.

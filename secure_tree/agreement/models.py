@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
+from secure_tree.agreement.columns import ColumnsFacts, same_columns
 from secure_tree.agreement.messages import Hexadecimal, Message, Names, Power, Rank, Text, exchange
 from secure_tree.agreement.numbers import of_model
 from secure_tree.agreement.training import pairing_id, same_names, same_rows
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.public.config import DEEPEST, Importance, Method, Missing, Objective
+from secure_tree.public.context import OwnerColumns
 from secure_tree.public.layout import Layout
 
 # The most rows of a party in one prediction.
@@ -29,12 +33,15 @@ class ModelFacts(Message):
 
 
 class PredictionFacts(ModelFacts):
-    """The number of rows that this party predicts, the method, and the party that learns the result."""
+    """The number of rows that this party predicts, the method, and the party that learns the result. columns: of owners
+    who contribute columns of these rows, by name.
+    """
 
     rows: Annotated[int, Field(ge=0, le=MOST_ROWS)]
     method: Method
     to: Rank | None
     mac: bool
+    columns: dict[Text, ColumnsFacts]
 
 
 class RevealFacts(ModelFacts):
@@ -79,6 +86,7 @@ def agree_on_prediction(
     method: Method,
     to: int | None = None,
     mac: bool = False,
+    columns: Mapping[str, OwnerColumns] = MappingProxyType({}),
 ) -> Layout:
     """Return the layout of the rows to predict.
 
@@ -88,7 +96,8 @@ def agree_on_prediction(
         raise DataError(f"this half of the model belongs to party {model.rank}, and this is party {party.rank}")
     if method == "bins" and model.cuts.shape[1] == 0:
         raise ConfigError("this model was not trained on the parties' bins: predict by thresholds")
-    mine = PredictionFacts.of(**_identity(model), rows=rows, method=method, to=to, mac=mac)
+    told = {name: ColumnsFacts.told(owner) for name, owner in columns.items()}
+    mine = PredictionFacts.of(**_identity(model), rows=rows, method=method, to=to, mac=mac, columns=told)
     theirs = exchange(party, "prediction.facts", mine)
     _same_model(model, theirs)
     if theirs.method != method:
@@ -101,7 +110,9 @@ def agree_on_prediction(
     same_names(model.facts.names[layout.features_of(party.rank)], names, "the model", "the rows")
     if layout.vertical:
         same_rows(rows, theirs.rows)
-    return replace(layout, rows=(rows, theirs.rows) if party.rank == 0 else (theirs.rows, rows))
+        same_columns(mine.columns, theirs.columns, rows)
+    both = (rows, theirs.rows) if party.rank == 0 else (theirs.rows, rows)
+    return replace(layout, rows=both + (rows,) * (len(layout.blocks) - 2))
 
 
 def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:

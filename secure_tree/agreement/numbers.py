@@ -36,6 +36,7 @@ class Numbers(Message):
 def of_training(context: TrainingContext) -> dict[str, str]:
     """Return the digests that must be equal at both parties. Raises RangeError if the arithmetic cannot hold it."""
     config, facts = context.config, context.facts
+    # By columns, everyone has the same rows.
     rows = zip(facts.validation_rows, facts.layout.rows, strict=True)
     held_out = [held_rows(config, own + trained_on) for own, trained_on in rows]
     return {

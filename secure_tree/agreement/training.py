@@ -13,17 +13,19 @@ from pydantic import Field, model_validator
 
 from mpc.errors import ConfigError, DataError, PeerFailure, RangeError
 from mpc.party import Party
+from secure_tree.agreement.columns import ColumnsFacts, label_holder, same_columns
 from secure_tree.agreement.messages import Count, Hexadecimal, Message, Names, Plain, Power, Text, exchange
 from secure_tree.agreement.numbers import agree_on_numbers, of_training
 from secure_tree.data.categories import Dictionary, unite
 from secure_tree.data.contributed import Contributed
 from secure_tree.data.magnitudes import Magnitudes, label_exponent, magnitudes, weight_exponents
 from secure_tree.data.own_rows import OwnRows
+from secure_tree.data.table import held_count
 from secure_tree.public.config import TrainConfig, validated
 from secure_tree.public.context import PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2
 from secure_tree.public.layout import Layout, lay_out
-from secure_tree.public.names import covers
+from secure_tree.public.names import covers, is_indicator
 
 # The names of features that a message lists.
 _NAMES_SHOWN = 10
@@ -60,7 +62,7 @@ class TrainingFacts(Message):
 
     exponent: base-2 exponent of the power of two above the largest label in magnitude; None for classes, or if all
     labels are 0. weights: the exponents for the largest weight and for the sum of all weights. owners: of the
-    contributions that the party has.
+    contributions of rows that the party has. columns: of those of columns, by name.
     """
 
     names: Names
@@ -68,6 +70,7 @@ class TrainingFacts(Message):
     rows: Count
     validation_rows: Count
     owners: list[Contribution]
+    columns: dict[Text, ColumnsFacts]
     labelled: bool
     exponent: Power | None
     weights: tuple[Power, Power] | None
@@ -127,6 +130,7 @@ def agree_on_training(party: Party, config: TrainConfig, own: OwnRows) -> Traini
     parties.
     """
     large = magnitudes(own)
+    columns = own.contributed_columns.owners if own.contributed_columns else {}
     mine = TrainingFacts.of(
         names=list(own.names),
         indicators=list(own.indicators),
@@ -136,6 +140,7 @@ def agree_on_training(party: Party, config: TrainConfig, own: OwnRows) -> Traini
         exponent=label_exponent(config, large, Magnitudes.of(own.validation)),
         weights=weight_exponents(large),
         owners=_owners(own.contributed) if own.contributed else [],
+        columns={name: ColumnsFacts.told(owner) for name, owner in columns.items()},
         token=party.draw(16).hex(),
     )
     theirs = exchange(party, "training.facts", mine)
@@ -182,42 +187,50 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
     """Combine the facts of both parties. Raises ConfigError, DataError or RangeError if they do not fit."""
     ordered = (mine, theirs) if rank == 0 else (theirs, mine)
     names = tuple(ordered[0].names), tuple(ordered[1].names)
-    label_holder = None
+    holder, joined = None, tuple(name for each in mine.columns.values() for name in each.names)
     if config.partition == "vertical":
         same_rows(mine.rows, theirs.rows)
         same_rows(mine.validation_rows, theirs.validation_rows)
-        if mine.labelled == theirs.labelled:
-            raise DataError(f"y: {'both parties have' if mine.labelled else 'neither party has'} labels")
-        if not (mine.names or theirs.names):
+        same_columns(mine.columns, theirs.columns, mine.rows + mine.validation_rows)
+        holder = label_holder([f.labelled for f in ordered], {k: f.labelled for k, f in mine.columns.items()})
+        if not (mine.names or theirs.names or joined):
             raise DataError("X: neither party has features")
-        label_holder = rank if mine.labelled else 1 - rank
     else:
         same_names(tuple(mine.names), tuple(theirs.names))
         if not mine.names:
             raise DataError("X: there are no features")
         if mine.indicators != theirs.indicators or not theirs.labelled:
             raise DataError("both parties of horizontal data must have labels and the same categorical columns")
-    check_declared(config, names)
+    check_declared(config, (*names, joined))
     held = [each.held for each in mine.owners]
     check_validation_rows((ordered[0].validation_rows, ordered[1].validation_rows))
     for each in mine.owners:
         check_validation_rows([each.held], each.name)
-    validation_rows = ordered[0].validation_rows, ordered[1].validation_rows, *([sum(held)] if held else [])
+    held_out = [mine.validation_rows] if joined else [sum(held)] if held else []
+    validation_rows = ordered[0].validation_rows, ordered[1].validation_rows, *held_out
     if config.early_stopping_rounds and not any(validation_rows):
         raise ConfigError("early_stopping_rounds needs held-out rows: set test_size, test_data or an eval_set")
     _same_owners(mine, theirs)
     if not mine.owners and not (mine.rows and theirs.rows):
         raise DataError("X: a party needs at least one row to train")
-    more = (names[0],) if mine.owners else ()
-    rows = ordered[0].rows, ordered[1].rows, *([sum(o.rows - o.held for o in mine.owners)] if mine.owners else [])
+    more = (joined,) if joined else (names[0],) if mine.owners else ()
+    further = [mine.rows] if joined else [sum(o.rows - o.held for o in mine.owners)] if mine.owners else []
+    rows = ordered[0].rows, ordered[1].rows, *further
     layout = lay_out(config, names + more, rows)
     check_bins(layout)
-    every = names[0] + names[1] if layout.vertical else names[0]
+    every = names[0] + names[1] + joined if layout.vertical else names[0]
     config.directions(every)
-    every_label = [*(f.exponent for f in ordered), *(each.exponent for each in mine.owners)]
+    labelling: list[Contribution | ColumnsFacts] = [
+        *mine.owners,
+        *(each for each in mine.columns.values() if each.labelled),
+    ]
+    every_label = [*(f.exponent for f in ordered), *(each.exponent for each in labelling)]
     bound = math.ldexp(1.0, max((e for e in every_label if e is not None), default=0))
-    weight_scale, masses = _weights(ordered, mine.owners)
+    weight_scale, masses = _weights(
+        ordered, [(each.weight, each.rows - held_count(config, each.rows)) for each in labelling]
+    )
     indicators = {layout.features_of(p).start + f for p in (0, 1) for f in ordered[p].indicators}
+    indicators |= {len(every) - len(joined) + f for f, name in enumerate(joined) if is_indicator(name)}
     return PublicFacts(
         pairing=pairing_id(ordered[0].token, ordered[1].token),
         names=every,
@@ -226,11 +239,13 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
         weight_scale=weight_scale,
         masses=masses,
         label_bound=bound,
-        label_holder=label_holder,
+        label_holder=holder,
         validation_rows=validation_rows,
         indicators=tuple(sorted(indicators)),
         counts=config.counts,
-        owners=tuple((each.name, each.id, each.rows - each.held) for each in mine.owners),
+        owners=tuple((each.name, each.id, each.rows - each.held) for each in mine.owners)
+        + tuple((name, each.id, mine.rows) for name, each in mine.columns.items()),
+        owner_widths=tuple(len(each.names) for each in mine.columns.values()),
     )
 
 
@@ -250,26 +265,25 @@ def _same_owners(mine: TrainingFacts, theirs: TrainingFacts) -> None:
 
 
 def _weights(
-    facts: Sequence[TrainingFacts], owners: Sequence[Contribution]
+    facts: Sequence[TrainingFacts], owners: Sequence[tuple[int | None, int]]
 ) -> tuple[float | None, tuple[float, ...] | None]:
     """Return `weight_scale` and `masses` of PublicFacts, or None if no row has a weight.
 
-    Each row of a party or an owner without weights counts 1. What owners say of their weights bounds each of them.
+    Each row of a party or an owner without weights counts 1. owners: of each owner with labels, the exponent for its
+    largest weight, which bounds each of them, and how many rows it trains on.
     """
-    if all(f.weights is None for f in facts) and all(each.weight is None for each in owners):
+    if all(f.weights is None for f in facts) and all(weight is None for weight, _ in owners):
         return None, None
     largest, total = zip(
         *((0, ceil_log2(max(f.rows, 1))) if f.weights is None else f.weights for f in facts), strict=True
     )
-    heaviest = [each.weight or 0 for each in owners]
+    heaviest = [weight or 0 for weight, _ in owners]
     of_parties = [own for f, own in zip(facts, largest, strict=True) if f.labelled and (f.rows or not owners)]
     scale = max([*of_parties, *heaviest])
     first, second = (
         min(math.ldexp(1.0, own - scale), f.rows) if f.labelled else 0.0 for f, own in zip(facts, total, strict=True)
     )
-    contributed = sum(
-        math.ldexp(each.rows - each.held, own - scale) for each, own in zip(owners, heaviest, strict=True)
-    )
+    contributed = sum(math.ldexp(rows, own - scale) for (_, rows), own in zip(owners, heaviest, strict=True))
     return math.ldexp(1.0, scale), (first, second, *([contributed] if owners else []))
 
 

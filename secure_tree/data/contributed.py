@@ -15,6 +15,7 @@ from mpc.matrix.known_matrix import MatrixRows
 from mpc.party import Party
 from mpc.shares import AShare, BShare
 from secure_tree.data.categories import Dictionary
+from secure_tree.data.contributed_columns import ContributedColumns
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerFacts
 
@@ -30,10 +31,20 @@ class ContributedBins(Protocol):
 
 
 class Source(Protocol):
-    """Where a training finds the rows of owners: they are asked, or have contributed before."""
+    """Where a training finds the rows or columns of owners: they are asked, or have contributed before."""
 
-    def open(self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]) -> Contributed:
+    def open(
+        self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]
+    ) -> Contributed | ContributedColumns:
         """Return what the owners contribute. Both parties must call this at the same time."""
+
+
+class ContributedLabels(Protocol):
+    """Labels and weights of owners, as of `Contributed`."""
+
+    targets: AShare | None
+    validation_targets: AShare | None
+    row_weights: AShare | None
 
 
 class SharedRows(Protocol):

@@ -16,6 +16,7 @@ import numpy as np
 
 from secure_tree.data.bins import Bins, Counted, counted, make_bins
 from secure_tree.data.contributed import Contributed
+from secure_tree.data.contributed_columns import ContributedColumns
 from secure_tree.data.table import Table
 from secure_tree.public.layout import Layout
 
@@ -33,7 +34,7 @@ class Part:
 
 
 class OwnRows(Protocol):
-    """A party's training rows, its held-out rows, and those of owners who are no party, if any."""
+    """A party's training rows, its held-out rows, and those or columns of owners who are no party."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,6 +45,7 @@ class OwnRows(Protocol):
         """The features that are indicators of a category."""
 
     contributed: Contributed | None
+    contributed_columns: ContributedColumns | None
 
     @property
     def count(self) -> int:
@@ -72,6 +74,12 @@ class OwnRows(Protocol):
         """Return bins at known cuts with the features of this process."""
 
 
+def labels_of_owners(own: OwnRows) -> Contributed | ContributedColumns | None:
+    """Return the contributions if they have labels, once they are admitted."""
+    columns = own.contributed_columns
+    return columns if columns and columns.targets is not None else own.contributed
+
+
 @dataclass
 class Here:
     """Implements `OwnRows` by a table in this process."""
@@ -79,6 +87,7 @@ class Here:
     table: Table
     validation: Table
     contributed: Contributed | None = None
+    contributed_columns: ContributedColumns | None = None
 
     def __post_init__(self) -> None:
         self._part = Part(self.table)

@@ -23,10 +23,10 @@ from secure_tree.public.context import PublicFacts
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
 
-FORMAT = 10
+FORMAT = 11
 _WHAT = f"Sharewood model file of format {FORMAT}"
 _ROLE = "half of a model"
-_BITS = ("sets_0", "sets_1", "features", "null")
+_BITS = ("features", "null")
 _WORDS = ("thresholds", "chosen", "leaves", "base")
 _STATISTICS = ("gains", "covers")
 
@@ -57,7 +57,7 @@ class SharedModel:
         e = self.ensemble
         statistics = {name: getattr(e.statistics, name) for name in _STATISTICS} if e.statistics else {}
         facts["statistics_scales"] = {name: share.scale for name, share in statistics.items()}
-        bits = dict(zip(_BITS, (e.sets[0], e.sets[1], e.features, e.null), strict=True))
+        bits = {name: getattr(e, name) for name in _BITS} | {_set(p): of_block for p, of_block in enumerate(e.sets)}
         arrays = {name: getattr(e, name).words for name in _WORDS}
         arrays.update({name: share.words for name, share in statistics.items()})
         for name, share in bits.items():
@@ -91,9 +91,9 @@ def _assemble(facts: dict[str, Any], stored: Arrays) -> SharedModel:
     def words(name: str, scale: int = 0) -> AShare:
         return AShare(stored[name], rank, scale)
 
-    scales = facts["statistics_scales"]
+    scales, blocks = facts["statistics_scales"], range(len(facts["facts"]["layout"]["rows"]))
     ensemble = Ensemble(
-        sets=[bits("sets_0"), bits("sets_1")],
+        sets=[bits(_set(p)) for p in blocks],
         features=bits("features"),
         null=bits("null"),
         thresholds=words("thresholds"),
@@ -105,6 +105,10 @@ def _assemble(facts: dict[str, Any], stored: Arrays) -> SharedModel:
     known = _tuples(facts["facts"])
     known["layout"] = Layout(**known["layout"])
     return SharedModel(rank, TrainConfig.of(**facts["config"]), PublicFacts(**known), stored["cuts"], ensemble)
+
+
+def _set(p: int) -> str:
+    return f"sets_{p}"
 
 
 def _tuples(value: Any) -> Any:

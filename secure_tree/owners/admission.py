@@ -38,7 +38,7 @@ from secure_tree.tree.histogram import fix_bins, fix_lines
 T = TypeVar("T")
 _COIN_BYTES = 16
 # Random sums of the excess that must be 0.
-_SUMS = 4
+SUMS = 4
 
 
 def admit(party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray) -> None:
@@ -53,14 +53,14 @@ def admit(party: Party, context: TrainingContext, contributed: Contributed, edge
             contributed.packed.append(np.packbits(bits[trained].bits, axis=1))
         else:
             fixed = partial(fix_bins, bits=bits[trained], words=words[trained])
-            contributed.matrices.append(planned(party, "setup", partial(_run, steps=fixed)))
-        held_out = partial(_run, steps=partial(fix_lines, bits=bits[held]))
+            contributed.matrices.append(planned(party, "setup", partial(run_steps, steps=fixed)))
+        held_out = partial(run_steps, steps=partial(fix_lines, bits=bits[held]))
         contributed.held_out.append(planned(party, "setup", held_out) if len(held) else None)
         labels.append((of_rows[:, trained], of_rows[:, held]))
         if context.facts.weight_scale is not None:
             owner, given = contributed.owners[k], contributed.weights[k]
             lifted = partial(lift_weights, context=context, owner=owner, bits=given)
-            every = planned(party, "setup", partial(_run, steps=lifted))
+            every = planned(party, "setup", partial(run_steps, steps=lifted))
             weights.append(every[trained])
     contributed.targets, contributed.validation_targets = (
         concatenate(list(x), axis=1) for x in zip(*labels, strict=True)
@@ -112,7 +112,8 @@ def _lifted(
     return words, numbers
 
 
-def _run(party: Party, steps: Callable[[Party], Steps[T]]) -> T:
+def run_steps(party: Party, steps: Callable[[Party], Steps[T]]) -> T:
+    """Run a protocol with one argument, the party."""
     return party.run(steps(party))
 
 
@@ -133,8 +134,8 @@ def _check(
     if context.config.num_class:
         excess.append((labels.sum(axis=0) - 1).narrow(Z32))
     sums = concatenate(excess)
-    seed = party.run(named("owners.coins", _public_coins(party)))
-    coins = np.random.Philox(seed.tolist()).random_raw(_SUMS * sums.size // 2).view(np.uint32).reshape(_SUMS, -1)
+    seed = party.run(named("owners.coins", public_coins(party)))
+    coins = np.random.Philox(seed.tolist()).random_raw(SUMS * sums.size // 2).view(np.uint32).reshape(SUMS, -1)
     combined = sums.map(lambda w: coins @ w)
     of_rows = hot[trained].sum(axis=0)
     counted = AShare(of_bins(counts, edges), party.rank)
@@ -142,9 +143,9 @@ def _check(
     zeros = [combined, (of_rows[:, :size] - counted).reshape(-1), missing.reshape(-1)]
     opened = party.reveal(concatenate(zeros), what=f"that {owner.name}'s rows are valid")
     assert opened is not None, "revealed to both"
-    if opened[:_SUMS].any():
+    if opened[:SUMS].any():
         raise DataError(f"{owner.name}: its rows have not one bin per feature and one class each: they are not used")
-    if opened[_SUMS:].any():
+    if opened[SUMS:].any():
         raise DataError(f"{owner.name}: its bins are not those of the values that it counted: they are not used")
 
 
@@ -158,7 +159,7 @@ def of_bins(counts: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return np.diff(below, axis=1, append=up_to[:, -1:])
 
 
-def _public_coins(party: Party) -> Steps[np.ndarray]:
+def public_coins(party: Party) -> Steps[np.ndarray]:
     """Draw a seed that both parties know and neither chooses alone, uint32[4]. One round."""
     mine = np.frombuffer(party.draw(_COIN_BYTES), np.uint32)
     (theirs,) = yield from exchange_words([mine], [32])

@@ -13,12 +13,11 @@ Security       semi-honest parties that do not collude: a half is a seed or a on
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -27,57 +26,28 @@ from mpc.errors import ConfigError, DataError, RangeError
 from mpc.host.streaming import RowsInFile
 from mpc.party import Party
 from mpc.shares import BShare
-from secure_tree.agreement.messages import VERSION, Hexadecimal, Message, Names, Plain, Text, checked
+from secure_tree.agreement.messages import VERSION, Hexadecimal, Message
 from secure_tree.agreement.training import same_names
 from secure_tree.data.bins import ORDER_BITS, Bins, order_key
 from secure_tree.data.categories import Dictionary
 from secure_tree.data.contributed import Contributed
 from secure_tree.data.inputs import ColumnLike, TableLike
 from secure_tree.data.table import held_rows, hold_out, read_training
+from secure_tree.owners.columns import contribute_columns
 from secure_tree.owners.encoding import (
-    LARGEST_EXPONENT,
-    LEAST_EXPONENT,
     WEIGHT_BITS,
+    Exponent,
     exponents,
     label_bits,
     label_width,
     weight_bits,
 )
 from secure_tree.owners.halves import divide, divide_bits, half, half_of_bits
+from secure_tree.owners.lines import FEW_BYTES, MOST_BITS, Line, OwnerTerms, digest_of_half, received, send_halves
 from secure_tree.public.config import ALIASES, TrainConfig, validated
 from secure_tree.public.context import OwnerFacts
 
 MOST_EDGE_BITS = 16
-# The bins of one contribution, as bits; a party holds them one per byte for a moment.
-MOST_BITS = 1 << 31
-# A message with halves has as many bytes as its facts say, and these.
-_FEW_BYTES = 1 << 12
-
-
-class Line(Protocol):
-    """A channel between an owner and a party."""
-
-    @property
-    def peer(self) -> str: ...
-
-    @property
-    def wire_sent(self) -> int: ...
-
-    def send(self, tag: str, tree: Any) -> None: ...
-
-    def receive(self, tag: str, limit: int | None = None) -> Any: ...
-
-
-class OwnerTerms(Message):
-    """What a party tells an owner: the parameters, and the features that it must have."""
-
-    version: int
-    config: dict[Text, Plain]
-    names: Names
-    categories: dict[Text, Annotated[list[Text], Field(max_length=10_000)]]
-
-
-Exponent = Annotated[int, Field(ge=LEAST_EXPONENT, le=LARGEST_EXPONENT)]
 
 
 class OwnRowsFacts(Message):
@@ -93,20 +63,24 @@ class OwnRowsFacts(Message):
 def contribute(
     lines: Sequence[Line],
     X: TableLike,
-    y: ColumnLike,
+    y: ColumnLike | None,
     sample_weight: ColumnLike | None = None,
     consent: Mapping[str, Any] = MappingProxyType({}),
+    ids: Iterable[str] | None = None,
 ) -> dict[str, Any]:
     """Contribute a table to both parties, over lines to party 0 and party 1; return id, rows, receipts, and bytes sent.
 
-    `consent`: parameters of the training that the owner accepts only with these values. Raises ConfigError or
-    DataError, for instance if the parties do not say the same.
+    `consent`: parameters of the training that the owner accepts only with these values. By columns, X has further
+    features of the parties' rows, y is None unless this owner has the labels, and `ids` are those of the rows, if the
+    parties have ids. Raises ConfigError or DataError, for instance if the parties do not say the same.
     """
-    told = [_received(OwnerTerms, line, "owner.terms") for line in lines]
+    told = [received(OwnerTerms, line, "owner.terms") for line in lines]
     if told[0] != told[1]:
         raise DataError(f"{lines[0].peer} and {lines[1].peer} sent different terms: nothing was contributed")
     config = validated(TrainConfig, told[0].config)
     _consents(config, consent)
+    if config.partition == "vertical":
+        return contribute_columns(lines, told[0], config, X, y, sample_weight, ids)
     known = {column: list(categories) for column, categories in told[0].categories.items()}
     table = read_training(X, y, sample_weight, config, known)
     same_names(table.names, tuple(told[0].names), "this owner", lines[0].peer)
@@ -115,18 +89,18 @@ def contribute(
     facts = {"version": VERSION, "id": own.id, "rows": own.rows, "exponent": exponent, "weight": weight}
     for line in lines:
         line.send("owner.facts", facts)
-    _send(lines, "owner.labels", divide_bits(label_bits(config, table, exponent)))
+    send_halves(lines, "owner.labels", divide_bits(label_bits(config, table, exponent)))
     if table.weights is not None:
-        _send(lines, "owner.weights", divide_bits(weight_bits(table.weights, weight or 0)))
+        send_halves(lines, "owner.weights", divide_bits(weight_bits(table.weights, weight or 0)))
     training, _ = hold_out(table, config)
-    _send(lines, "owner.counts", divide(key_counts(training.features, config.edge_bits)))
+    send_halves(lines, "owner.counts", divide(key_counts(training.features, config.edge_bits)))
     edges = [line.receive("owner.edges") for line in lines]
     if not all(isinstance(x, np.ndarray) and x.dtype == np.float32 and x.ndim == 2 for x in edges):
         raise DataError("the parties must send the joint edges: no bins were contributed")
     if not np.array_equal(*edges) or len(edges[0]) != len(table.names):
         raise DataError(f"{lines[0].peer} and {lines[1].peer} sent different edges: no bins were contributed")
-    _send(lines, "owner.bins", divide_bits(one_hot(table.features, edges[0], config)))
-    receipts = [line.receive("owner.receipt", _FEW_BYTES) for line in lines]
+    send_halves(lines, "owner.bins", divide_bits(one_hot(table.features, edges[0], config)))
+    receipts = [line.receive("owner.receipt", FEW_BYTES) for line in lines]
     sent = sum(line.wire_sent for line in lines)
     return {"id": own.id, "rows": own.rows, "receipts": receipts, "bytes": sent}
 
@@ -178,6 +152,7 @@ class Owners:
         terms = {
             "version": VERSION,
             "config": config.model_dump(),
+            "purpose": "training",
             "names": list(names),
             "categories": {column: list(categories) for column, categories in known.items()},
         }
@@ -187,7 +162,7 @@ class Owners:
         owners, labels, weights, counts = [], [], list[BShare | None](), []
         buckets, bins = 1 << config.edge_bits, int(config.max_bin) + has_missing(config)
         for name, line in self._lines.items():
-            facts = _received(OwnRowsFacts, line, "owner.facts")
+            facts = received(OwnRowsFacts, line, "owner.facts")
             if facts.rows * len(names) * bins > MOST_BITS:
                 raise RangeError(
                     f"{name}: contributes {facts.rows} rows of {len(names)} features with {bins} bins, more than "
@@ -198,14 +173,14 @@ class Owners:
             weighted = facts.weight is not None
             shape = WEIGHT_BITS, facts.rows
             weights.append(self._bits(name, "owner.weights", shape) if weighted else None)
-            part = line.receive("owner.counts", 4 * len(names) * buckets + _FEW_BYTES)
+            part = line.receive("owner.counts", 4 * len(names) * buckets + FEW_BYTES)
             counts.append(RowsInFile.of(half(party.rank, part, (len(names), buckets), np.uint32, name)))
         self._owners = owners
         held = [held_rows(config, owner.rows) for owner in owners]
         return Contributed(tuple(owners), labels, weights, counts, held, self)
 
     def _bits(self, name: str, tag: str, shape: tuple[int, int]) -> BShare:
-        part = self._lines[name].receive(tag, math.prod(shape) // 8 + _FEW_BYTES)
+        part = self._lines[name].receive(tag, math.prod(shape) // 8 + FEW_BYTES)
         self._parts[name] = part
         return BShare(half_of_bits(self._rank, part, shape, name), self._rank)
 
@@ -214,7 +189,7 @@ class Owners:
             line.send("owner.edges", edges)
         for owner in self._owners:
             yield self._bits(owner.name, "owner.bins", (owner.rows, edges.shape[0] * (edges.shape[1] + missing)))
-            self._digests.append(_digest(self._parts.pop(owner.name)))
+            self._digests.append(digest_of_half(self._parts.pop(owner.name)))
 
     def confirm(self) -> None:
         for line, digest in zip(self._lines.values(), self._digests, strict=True):
@@ -230,22 +205,3 @@ def refuse_unsupported(config: TrainConfig) -> None:
             f"contributed rows need edge_bits of at most {MOST_EDGE_BITS}, got {config.edge_bits}: an owner counts its "
             "values by as many bits"
         )
-
-
-def _received(schema: Any, line: Line, tag: str) -> Any:
-    """Receive a message of the schema, of this version. Raises ConfigError, ProtocolDesync."""
-    received = line.receive(tag)
-    version = received.get("version") if isinstance(received, dict) else None
-    if type(version) is int and version != VERSION:
-        raise ConfigError(f"{line.peer} runs version {version} of Sharewood's messages, this one {VERSION}")
-    return checked(schema, received, f"{tag} of {line.peer}")
-
-
-def _send(lines: Sequence[Line], tag: str, halves: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    for line, part in zip(lines, halves, strict=True):
-        line.send(tag, part)
-
-
-def _digest(part: dict[str, Any]) -> str:
-    (content,) = part.values()
-    return hashlib.sha256(content if isinstance(content, bytes) else content.tobytes()).hexdigest()

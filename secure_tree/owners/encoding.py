@@ -11,8 +11,10 @@ Security       semi-honest, perfect: composition of perfect protocols
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from mpc.arithmetic.bits import to_ring
 from mpc.errors import DataError
@@ -30,6 +32,7 @@ NUMBER_BITS = LABEL_SCALE
 WEIGHT_BITS = 20
 # Exponents of the bounds of labels and weights.
 LEAST_EXPONENT, LARGEST_EXPONENT = -100, 100
+Exponent = Annotated[int, Field(ge=LEAST_EXPONENT, le=LARGEST_EXPONENT)]
 
 
 def label_width(config: TrainConfig) -> int:

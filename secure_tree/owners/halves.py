@@ -41,9 +41,13 @@ def half(rank: int, message: Any, shape: Shape, dtype: Any, sender: str) -> np.n
 def half_of_bits(rank: int, message: Any, shape: Shape, sender: str) -> np.ndarray:
     """Return a party's half of bits, uint8. Raises ProtocolDesync likewise."""
     count = math.prod(shape)
+    return np.unpackbits(packed_half(rank, message, count, sender), count=count).reshape(shape)
+
+
+def packed_half(rank: int, message: Any, count: int, sender: str) -> np.ndarray:
+    """Return a party's half of `count` bits, eight per byte. Raises ProtocolDesync likewise."""
     part = _checked(rank, message, -(-count // 8), sender)
-    packed = _bytes(part, -(-count // 8)) if rank == 0 else part
-    return np.unpackbits(packed, count=count).reshape(shape)
+    return _bytes(part, -(-count // 8)) if rank == 0 else part
 
 
 def _checked(rank: int, message: Any, size: int, sender: str) -> Any:

@@ -6,8 +6,10 @@ anew (admission.py); the owner is not needed again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +18,13 @@ from mpc.host.encryption import FileKey
 from mpc.host.files import make_folder, remove
 from mpc.party import Party
 from mpc.shares import BShare
+from secure_tree.agreement.columns import ColumnsFacts
 from secure_tree.data.categories import Dictionary
 from secure_tree.data.contributed import Contributed
+from secure_tree.data.contributed_columns import ContributedColumns
 from secure_tree.data.table import held_rows
 from secure_tree.model.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
+from secure_tree.owners.columns import refuse_unsupported_columns, shapes
 from secure_tree.owners.contributing import refuse_unsupported
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerFacts
@@ -27,7 +32,8 @@ from secure_tree.public.context import OwnerFacts
 FORMAT = 2
 _WHAT, _ROLE = "half of a contribution", "contribution"
 # The parameters on which halves depend.
-_SAME = ("max_bin", "edge_bits", "missing", "objective", "num_class", "scale_pos_weight")
+_SAME = ("partition", "max_bin", "edge_bits", "missing", "objective", "num_class", "scale_pos_weight")
+_SAME_COLUMNS = (*(name for name in _SAME if name != "edge_bits"), "test_size", "random_state")
 
 
 def save(
@@ -60,6 +66,16 @@ def save(
     write_arrays(path_of(folder, owner.name), facts, {"edges": edges, **arrays, **shapes}, key, _ROLE)
 
 
+def save_columns(folder: Path, given: ContributedColumns, key: FileKey | None = None) -> None:
+    """Write the halves of all owners' columns likewise. Raises DataError."""
+    make_folder(folder)
+    for (name, owner), bits, ids in zip(given.owners.items(), given.bits, given.ids, strict=True):
+        facts = {"format": FORMAT, "rank": given.rank, "owner": name, "same": _same(given.config)}
+        facts["columns"] = ColumnsFacts.told(owner)
+        arrays = {"bits": bits, **({} if ids is None else {"ids": ids})}
+        write_arrays(path_of(folder, name), facts, arrays, key, _ROLE)
+
+
 def path_of(folder: Path, owner: str) -> Path:
     """Return the file of an owner's contribution. Raises ConfigError for what is no name."""
     if not owner or Path(owner).name != owner:
@@ -76,28 +92,32 @@ def withdraw(folder: Path, owner: str) -> None:
 
 
 class Stored:
-    """Implements `Source` with files. `without`: owners who are left out."""
+    """Implements `Source` with files. `without`: owners who are left out. ids: by columns, the digest of the parties'
+    ids of rows, if any.
+    """
 
-    def __init__(self, folder: Path, key: FileKey | None = None, without: Collection[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, key: FileKey | None = None, without: Collection[str] = (), ids: bytes | None = None
+    ) -> None:
         found = {path.stem: path for path in sorted(folder.glob("*.npz"))} if folder.is_dir() else {}
         if unknown := sorted(set(without) - found.keys()):
             raise ConfigError(f"{folder}: has no contribution of {', '.join(unknown)}")
         self.paths = {name: path for name, path in found.items() if name not in without}
         if not self.paths:
             raise DataError(f"{folder}: has no contributions: run `sharewood collect` at both parties")
-        self._key = key
+        self._key, self.ids = key, ids
 
-    def open(self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]) -> Contributed:
+    def open(
+        self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]
+    ) -> Contributed | ContributedColumns:
+        if config.partition == "vertical":
+            return self._columns(party, config)
         refuse_unsupported(config)
         owners, labels, weights, edges = [], [], list[BShare | None](), []
         for name, path in self.paths.items():
-            facts, arrays = read_arrays(path, _WHAT, self._key, _ROLE)
+            facts, arrays = self._read(party, config, name, path)
             with reading(path, _WHAT):
-                if facts["format"] != FORMAT:
-                    raise DataError(f"{path}: contribution format {facts['format']}, this Sharewood reads {FORMAT}")
-                if facts["owner"] != name or facts["rank"] != party.rank:
-                    raise DataError(f"{path}: is the half of {facts['owner']}'s contribution at party {facts['rank']}")
-                _check_same(path, facts["same"], _same(config), tuple(facts["names"]), names)
+                _check_names(path, tuple(facts["names"]), names)
                 owners.append(OwnerFacts(name, facts["id"], facts["rows"], facts["exponent"], facts["weight"]))
                 labels.append(_bits(arrays, "labels", party.rank))
                 weights.append(None if facts["weight"] is None else _bits(arrays, "weights", party.rank))
@@ -107,6 +127,31 @@ class Stored:
         self._rank = party.rank
         held = [held_rows(config, owner.rows) for owner in owners]
         return Contributed(tuple(owners), labels, weights, [], held, self, edges[0])
+
+    def _columns(self, party: Party, config: TrainConfig) -> ContributedColumns:
+        refuse_unsupported_columns(party)
+        owners, parts, bits, ids = {}, [], [], []
+        for name, path in self.paths.items():
+            facts, arrays = self._read(party, config, name, path)
+            with reading(path, _WHAT):
+                owners[name] = ColumnsFacts.model_validate(facts["columns"]).of_owner(name)
+                parts.append(shapes(config, owners[name]))
+                if arrays["bits"].size != -(-sum(map(math.prod, parts[-1].values())) // 8):
+                    raise ValueError(f"{arrays['bits'].size} bytes are not what was contributed")
+            bits.append(arrays["bits"])
+            ids.append(arrays.get("ids"))
+        return ContributedColumns(config, party.rank, owners, parts, bits, ids, self)
+
+    def _read(self, party: Party, config: TrainConfig, name: str, path: Path) -> tuple[dict[str, Any], Arrays]:
+        """Read this party's half of an owner's contribution to trainings with these parameters."""
+        facts, arrays = read_arrays(path, _WHAT, self._key, _ROLE)
+        with reading(path, _WHAT):
+            if facts["format"] != FORMAT:
+                raise DataError(f"{path}: contribution format {facts['format']}, this Sharewood reads {FORMAT}")
+            if facts["owner"] != name or facts["rank"] != party.rank:
+                raise DataError(f"{path}: is the half of {facts['owner']}'s contribution at party {facts['rank']}")
+            _check_same(path, facts["same"], _same(config))
+        return facts, arrays
 
     def at(self, edges: np.ndarray, missing: bool) -> Iterator[BShare]:
         for path in self.paths.values():
@@ -124,18 +169,20 @@ def _bits(arrays: Arrays, name: str, rank: int) -> BShare:
 
 
 def _same(config: TrainConfig) -> dict[str, object]:
-    values = {name: getattr(config, name) for name in _SAME}
+    values = {name: getattr(config, name) for name in (_SAME_COLUMNS if config.partition == "vertical" else _SAME)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def _check_same(
-    path: Path, then: dict[str, object], now: dict[str, object], collected: tuple[str, ...], names: tuple[str, ...]
-) -> None:
-    """Raise ConfigError unless halves were collected with the parameters and features of this training."""
+def _check_same(path: Path, then: dict[str, object], now: dict[str, object]) -> None:
+    """Raise ConfigError unless halves were collected with the parameters of this training."""
     for name, value in now.items():
         if then.get(name) != value:
             raise ConfigError(
                 f"{path}: was collected with {name} {then.get(name)!r}, this training has {value!r}: collect again"
             )
+
+
+def _check_names(path: Path, collected: tuple[str, ...], names: tuple[str, ...]) -> None:
+    """Raise ConfigError unless halves were collected for the features of this training."""
     if collected != names:
         raise ConfigError(f"{path}: was collected for other features than those of this training: collect again")

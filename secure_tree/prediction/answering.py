@@ -19,7 +19,7 @@ from mpc.shares import AShare, concatenate
 from secure_tree.agreement.messages import Hexadecimal, Message, Text, exchange
 from secure_tree.agreement.models import MOST_ROWS, agree_on_prediction
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.owners.contributing import Line
+from secure_tree.owners.lines import Line
 from secure_tree.prediction.client import Offer, checked_half, is_id
 from secure_tree.prediction.predict import fix_features, margins_of_shared
 from secure_tree.public.config import Method

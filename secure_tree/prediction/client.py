@@ -27,7 +27,7 @@ from secure_tree.functions import links
 from secure_tree.public.names import columns_behind, indicator
 
 if TYPE_CHECKING:
-    from secure_tree.owners.contributing import Line
+    from secure_tree.owners.lines import Line
     from secure_tree.public.config import TrainConfig
     from secure_tree.public.context import PublicFacts
 

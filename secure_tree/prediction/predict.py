@@ -64,17 +64,19 @@ def margins(
     features: np.ndarray,
     method: Method,
     classes: int,
+    keys: AShare | None = None,
 ) -> Steps[AShare]:
     """Own features float32[n_p, d_p] -> [margin] of all rows at MARGIN_SCALE, [classes, n] in the order of `layout`.
 
-    `layout` is that of the training with the rows to predict. `cuts` are those of this party's bins.
+    `layout` is that of the training with the rows to predict. `cuts` are those of this party's bins. [keys] are those of
+    block 2, [d + o, n], if there is one.
     """
     parts = []
     for owners in row_groups(layout):
         if method == "bins":
             router = yield from bin_router(party, layout, owners, cuts, features)
         else:
-            router = yield from threshold_router(party, layout, owners, features)
+            router = yield from threshold_router(party, layout, owners, features, keys)
         with released(party, router.matrices):
             parts.append((yield from routed_margins(party, ensemble, router, layout.rows[owners[0]], classes)))
     return concatenate(parts, axis=1)
@@ -135,15 +137,22 @@ def row_groups(layout: Layout) -> list[tuple[int, ...]]:
 
 
 def bin_router(
-    party: Party, layout: Layout, owners: tuple[int, ...], cuts: np.ndarray, features: np.ndarray
+    party: Party,
+    layout: Layout,
+    owners: tuple[int, ...],
+    cuts: np.ndarray,
+    features: np.ndarray,
+    contributed: LinearMap | None = None,
 ) -> Steps[Router]:
-    """Share the masked bins of the owners' rows -> Router."""
+    """Share the masked bins of the owners' rows -> Router. Those of block 2, if any, are `contributed`."""
     steps = []
     for p in owners:
+        if p > 1:  # nobody knows this block
+            continue
         size = layout.bins(p) + 1
         bins = BinRows(bin_rows(features, cuts), size) if party.rank == p else None
         steps.append(share_masked_matrix.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], GF2))
-    matrices = yield from parallel(*steps)
+    matrices: list[LinearMap] = [*(yield from parallel(*steps)), *([contributed] if contributed else [])]
 
     def sets(trees: Routes, p: int) -> BShare:
         # A value below a party's first edge goes left at every candidate of its feature.
@@ -169,17 +178,23 @@ def _by_bins(party: Party, trees: Routes, matrices: Sequence[LinearMap], sets: S
     return reduce(xor, left).reshape(t, m, -1) ^ null_left.reshape(t, m, 1)
 
 
-def threshold_router(party: Party, layout: Layout, owners: tuple[int, ...], features: np.ndarray) -> Steps[Router]:
-    """Share the masked values of the owners' rows -> Router.
+def threshold_router(
+    party: Party, layout: Layout, owners: tuple[int, ...], features: np.ndarray, keys: AShare | None = None
+) -> Steps[Router]:
+    """Share the masked values of the owners' rows -> Router. Nobody knows those of block 2, if any: their [keys].
 
     A missing value has key 0, below every threshold. A node that sends it right adds a number above every key.
     """
     steps = []
     for p in owners:
+        if p > 1:
+            continue
         words = DenseWords(keys_of(features, layout.optional[p]).T) if party.rank == p else None
         width = layout.widths[p] + len(layout.optional[p])
         steps.append(share_masked_matrix.steps(party, p, words, width, layout.rows[p], Z64))
-    matrices = yield from parallel(*steps)
+    shared = [fix.steps(party, keys[None])] if keys is not None else []
+    known, fixed = yield from parallel(parallel(*steps), parallel(*shared))
+    matrices: list[LinearMap] = [*known, *fixed]
 
     def route(party: Party, trees: Ensemble, places: slice) -> Steps[BShare]:
         t, m = trees.thresholds.shape

@@ -29,11 +29,13 @@ def revealed_margins(
     receiver: int | None,
     authentic: AuthenticatedModel | None = None,
     shown: np.ndarray | None = None,
+    keys: AShare | None = None,
 ) -> np.ndarray:
     """Own features float32[n_p, d_p] -> revealed margins, int64[classes, rows] at MARGIN_SCALE.
 
     For vertical data the receiver gets those of all rows, for horizontal data each party those of its own rows. With
-    an `authentic` model, every opening is checked by MACs. Where `shown`, int64[rows], is 0, the margin is 0.
+    an `authentic` model, every opening is checked by MACs. Where `shown`, int64[rows], is 0, the margin is 0. [keys]
+    are those of columns that owners contribute, if any.
     """
     classes, what = model.config.classes, f"predictions of {'the' if layout.vertical else 'its own'} rows"
     mask = np.ones(layout.row_count, np.int64) if shown is None else shown
@@ -51,7 +53,8 @@ def revealed_margins(
         receivers = {p: place(p, layout.rows) for p in (0, 1) if layout.rows[p]}
 
     def program(party: Party) -> dict[int | None, AShare]:
-        of_all = party.run(margins(party, model.ensemble, layout, model.cuts, features, method, classes)).times(mask)
+        steps = margins(party, model.ensemble, layout, model.cuts, features, method, classes, keys)
+        of_all = party.run(steps).times(mask)
         return {p: of_all[:, rows] for p, rows in receivers.items()}
 
     for p, part in party.audit.repeat(party, program).items():

@@ -29,15 +29,28 @@ class OwnerFacts:
 
 
 @dataclass(frozen=True)
+class OwnerColumns(OwnerFacts):
+    """What both parties know about an owner of further columns: besides, its features.
+
+    labelled: whether it has the labels. ids: whether its rows have ids.
+    """
+
+    names: tuple[str, ...] = ()
+    labelled: bool = False
+    ids: bool = False
+
+
+@dataclass(frozen=True)
 class PublicFacts:
     """What both parties know about a training besides its parameters.
 
     label_scale: power of two by which labels are divided, and with them gradients and margins; for `counts`, gradients
     and hessians, because margins are logarithms. weight_scale: power of two by which weights are divided, or None if no
     row has a weight. masses: for each block of rows an upper bound of the sum of its divided weights. label_bound: no
-    label is larger in magnitude. label_holder: the party with the labels, or None if both have labels. validation_rows:
-    the number of each block's held-out rows. indicators: the features that are indicators of a category. owners: the
-    names, ids and rows of the contributions trained on.
+    label is larger in magnitude. label_holder: the party with the labels, 2 + k for owner k, or None if all have.
+    validation_rows: the number of each block's held-out rows. indicators: the features that are indicators of a
+    category. owners: the names, ids and rows of the contributions trained on. owner_widths: by columns, the number of
+    features of each owner.
     """
 
     pairing: str
@@ -52,6 +65,7 @@ class PublicFacts:
     indicators: tuple[int, ...] = ()
     counts: bool = False
     owners: tuple[tuple[str, str, int], ...] = ()
+    owner_widths: tuple[int, ...] = ()
 
     @property
     def margin_unit(self) -> float:

@@ -1,7 +1,8 @@
 """The layout of the table: its blocks of rows and features, and how the candidates of a node are numbered.
 
 A block of the bin matrix has some rows and all features (horizontal), or all rows and some features (vertical). Party p
-holds block p. The features of the whole table are those of block 0, followed for vertical data by those of the others.
+holds block p; block 2, if any, has what owners contribute, who are no party. The features of the whole table are those
+of block 0, followed for vertical data by those of the others.
 
 Candidates are numbered in this order: the edges of block 0, feature by feature; those of the others, unless edges are
 joint; the same edges again for features that may be missing, as candidates that send missing values left instead of
@@ -61,7 +62,9 @@ class Layout:
 
     @property
     def of_parties(self) -> Layout:
-        """The layout without the blocks that no party knows."""
+        """The layout without rows that no party knows. Columns stay: models split on them."""
+        if self.vertical:
+            return self
         return replace(self, **{name: getattr(self, name)[:2] for name in ("rows", "widths", "sizes", "optional")})
 
     @property
@@ -153,11 +156,16 @@ def lay_out(config: TrainConfig, names: Names, rows: tuple[int, ...]) -> Layout:
         config.partition,
         rows,
         tuple(len(own) for own in names),
-        tuple(n if config.max_bin == "exact" else min(n, config.max_bin) for n in most),
+        tuple(edge_count(config, n) for n in most),
         tuple(tuple(f for f, name in enumerate(own) if config.may_miss(name)) for own in names),
         config.joint,
         config.finer,
     )
+
+
+def edge_count(config: TrainConfig, rows: int) -> int:
+    """Return the number of edges per feature of a block with so many rows."""
+    return rows if config.max_bin == "exact" else min(rows, config.max_bin)
 
 
 def place(p: int, counts: tuple[int, ...]) -> slice:

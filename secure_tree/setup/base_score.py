@@ -39,8 +39,8 @@ from mpc.rounding.truncation import floor, truncate
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, public_ring, stack
 from mpc.sharing import rerandomise
-from secure_tree.data.contributed import Contributed
-from secure_tree.data.own_rows import OwnRows, Part
+from secure_tree.data.contributed import ContributedLabels
+from secure_tree.data.own_rows import OwnRows, Part, labels_of_owners
 from secure_tree.data.table import Table
 from secure_tree.functions.curves import MARGIN_BITS, logarithm
 from secure_tree.public.config import LEAST_PROBABILITY
@@ -70,7 +70,7 @@ def settle(party: Party, context: TrainingContext, own: OwnRows) -> tuple[Traini
     config = context.config
     if config.squared:
         moments = Moments.total(own.each(_moments, context.facts)).with_held_out(context.facts, own.validation)
-        more = own.contributed
+        more = labels_of_owners(own)
         exact, unit = planned(party, "setup", lambda party: _unit(party, context, moments, more))
         context = context.with_label_scale(unit)
         if more:
@@ -79,11 +79,11 @@ def settle(party: Party, context: TrainingContext, own: OwnRows) -> tuple[Traini
     if (given := given_margin(config)) is not None:
         return context, public_ring(np.full(config.classes, given), party.rank, MARGIN_SCALE)
     sums = np.sum(own.each(_sums, context), axis=0)
-    more = own.contributed
+    more = labels_of_owners(own)
     return context, planned(party, "setup", lambda party: party.run(_estimate(party, context, sums, more)))
 
 
-def settle_contributed(party: Party, context: TrainingContext, contributed: Contributed) -> None:
+def settle_contributed(party: Party, context: TrainingContext, contributed: ContributedLabels) -> None:
     """Express numbers as labels in the unit of margins. Stage: setup."""
     for name in ("targets", "validation_targets"):
         labels = getattr(contributed, name)
@@ -120,7 +120,7 @@ def _sums(part: Part, context: TrainingContext) -> np.ndarray:
 
 
 def _estimate(
-    party: Party, context: TrainingContext, own: np.ndarray, contributed: Contributed | None = None
+    party: Party, context: TrainingContext, own: np.ndarray, contributed: ContributedLabels | None = None
 ) -> Steps[AShare]:
     """A party's `_sums`, and contributed rows -> [log-odds] of every class, or [logarithm] of the mean count."""
     config, facts = context.config, context.facts
@@ -145,7 +145,7 @@ def _estimate(
     return rerandomise(party, within + round(facts.margin_offset * (1 << MARGIN_SCALE)))
 
 
-def _contributed_sums(party: Party, contributed: Contributed, scale: int) -> Steps[tuple[AShare, AShare]]:
+def _contributed_sums(party: Party, contributed: ContributedLabels, scale: int) -> Steps[tuple[AShare, AShare]]:
     """Contributed rows -> [sum of weights], [1], and [weighted sums of targets], [classes], both at `scale`."""
     targets, weights = contributed.targets, contributed.row_weights
     assert targets is not None, "owners have contributed"
@@ -213,7 +213,7 @@ def _moments(part: Part, facts: PublicFacts) -> Moments:
 
 
 def _unit(
-    party: Party, context: TrainingContext, own: Moments, contributed: Contributed | None
+    party: Party, context: TrainingContext, own: Moments, contributed: ContributedLabels | None
 ) -> tuple[AShare, float]:
     """Return [base] over the label bound at LABEL_SCALE, [1], and the revealed unit of margins."""
     base, reached = party.run(_spread(party, context, own, contributed))
@@ -224,7 +224,7 @@ def _unit(
 
 
 def _spread(
-    party: Party, context: TrainingContext, own: Moments, contributed: Contributed | None
+    party: Party, context: TrainingContext, own: Moments, contributed: ContributedLabels | None
 ) -> Steps[tuple[AShare, AShare]]:
     """Return [base], [1], and [number of thresholds that at least one distance reaches], [1]."""
     scale, given, facts = LABEL_SCALE, context.config.base_score, context.facts
@@ -233,7 +233,8 @@ def _spread(
     else:
         base = yield from _mean(party, facts, own, contributed)
     distances = []
-    for p in (0, 1) if facts.label_holder is None else (facts.label_holder,):
+    holder = facts.label_holder
+    for p in (0, 1) if holder is None else (holder,) if holder < 2 else ():
         mine = own if party.rank == p else Moments()
         part = _part(facts, p) * (_FIVE_SQUARES if contributed else 1.0)
         off = (_own(party, [mine.mean], scale) - base).times(round(part * 2**SPREAD_BITS), SPREAD_BITS)
@@ -241,15 +242,18 @@ def _spread(
         if any(facts.validation_rows):
             far = _own(party, [mine.largest], scale) - base, base - _own(party, [mine.least], scale)
             distances += [x.times(1, SPREAD_BITS) for x in far]
-    bits = yield from below.steps(party, concatenate(distances), [1 << j for j in SPREADS], SPREADS.stop + 2)
+    bits = []
+    if distances:
+        limits = [1 << j for j in SPREADS]
+        bits = [(yield from below.steps(party, concatenate(distances), limits, SPREADS.stop + 2))]
     if contributed:
-        bits = concatenate([bits, *(yield from _squares_below(party, contributed, base))])
-    none = yield from all_of.steps(party, bits.map(np.transpose))
+        bits += yield from _squares_below(party, contributed, base)
+    none = yield from all_of.steps(party, concatenate(bits).map(np.transpose))
     reached = yield from to_ring.steps(party, ~none)
     return base, reached.sum().reshape(1)
 
 
-def _squares_below(party: Party, contributed: Contributed, base: AShare) -> Steps[tuple[BShare, ...]]:
+def _squares_below(party: Party, contributed: ContributedLabels, base: AShare) -> Steps[tuple[BShare, ...]]:
     """Return <the mean square of the distance of contributed labels from the base is below>, and <the sum of squares of
     held-out ones over 4^SPREAD_BITS is below>, the square of every threshold; [1, thresholds] each.
     """
@@ -292,7 +296,7 @@ def _part(facts: PublicFacts, p: int) -> float:
     return math.sqrt(min(1.0, 2 * facts.masses[p] / max(facts.masses[:2])))
 
 
-def _mean(party: Party, facts: PublicFacts, own: Moments, contributed: Contributed | None) -> Steps[AShare]:
+def _mean(party: Party, facts: PublicFacts, own: Moments, contributed: ContributedLabels | None) -> Steps[AShare]:
     """Return [weighted mean of all labels] over the label bound at LABEL_SCALE, [1]."""
     if contributed:
         return (yield from _mean_with(party, facts, own, contributed))
@@ -309,13 +313,13 @@ def _mean(party: Party, facts: PublicFacts, own: Moments, contributed: Contribut
     return first + (yield from floor.steps(party, moved, QUOTIENT_SCALE))
 
 
-def _mean_with(party: Party, facts: PublicFacts, own: Moments, contributed: Contributed) -> Steps[AShare]:
+def _mean_with(party: Party, facts: PublicFacts, own: Moments, contributed: ContributedLabels) -> Steps[AShare]:
     """As `_mean`, with contributed rows."""
     if facts.masses is None:
         targets, rows = contributed.targets, facts.layout.rows
         assert targets is not None, "owners have contributed"
         own_part = _own(party, [own.mean * rows[party.rank] / facts.layout.row_count], LABEL_SCALE)
-        fewer = max(1, ceil_log2(rows[2]))
+        fewer = max(1, ceil_log2(targets.shape[1]))
         sums = yield from floor.steps(party, targets.sum(axis=1), fewer)
         part = sums.times(round(math.ldexp(1 / facts.layout.row_count, _FRACTION_BITS + fewer)))
         return own_part + (yield from floor.steps(party, part, _FRACTION_BITS)).at_scale(LABEL_SCALE)

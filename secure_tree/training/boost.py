@@ -14,7 +14,7 @@ from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
 from secure_tree.data.bins import ORDER_BITS, Bins
-from secure_tree.data.own_rows import Here, OwnRows
+from secure_tree.data.own_rows import Here, OwnRows, labels_of_owners
 from secure_tree.model.ensemble import Ensemble, NodeStatistics, Routes, TreeShares, left_children, winning_edges
 from secure_tree.public.context import TrainingContext
 from secure_tree.setup.continuation import Begun
@@ -59,11 +59,11 @@ def set_up(
 
     If the training continues a model (`begun`), the held-out rows start at that model's margins.
     """
-    layout = context.layout
+    layout, joined = context.layout, own.contributed_columns
     candidates, rows, edges = yield from parallel(
         compare_edges(party, bins, layout),
         _rows(party, context, base, bins, own),
-        share_edges(party, bins, layout),
+        share_edges(party, bins, layout, joined.keys if joined else None),
     )
     held_out = None
     if any(context.facts.validation_rows):
@@ -77,9 +77,8 @@ def _rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, own:
     if isinstance(own, AtWorkers):
         return ShardedRows(party, context, base, bins, own)
     assert isinstance(own, Here), "rows are here or at workers"
-    more = own.contributed
-    blocks = yield from share_blocks(party, bins, context.layout, more)
-    return local_rows(party, context, blocks, own.table, base, more)
+    blocks = yield from share_blocks(party, bins, context.layout, own.contributed or own.contributed_columns)
+    return local_rows(party, context, blocks, own.table, base, labels_of_owners(own))
 
 
 def boost_once(

@@ -12,7 +12,7 @@ from mpc.errors import DataError
 from mpc.party import Party
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
-from secure_tree.data.own_rows import OwnRows
+from secure_tree.data.own_rows import OwnRows, labels_of_owners
 from secure_tree.functions import metrics
 from secure_tree.functions.curves import EXP, quadratics
 from secure_tree.model.ensemble import Routes, TreeShares
@@ -116,14 +116,16 @@ def share_validation_rows(
     """Own held-out rows and the cuts of the bins -> Validation. One round per group of rows of parties."""
     config = context.config
     layout = replace(context.layout, rows=context.facts.validation_rows)
-    routers = []
+    routers, joined = [], own.contributed_columns
     for owners in row_groups(layout.of_parties):
-        routers.append((yield from bin_router(party, layout, owners, cuts, own.validation.features)))
-    scale = 0 if config.logistic else MARGIN_SCALE
-    labels = own_rows(party, layout, targets_of(context, own.validation.labels), config.classes, scale)
+        hidden = joined.held_out if joined else None
+        routers.append((yield from bin_router(party, layout, owners, cuts, own.validation.features, hidden)))
     if own.contributed:
         routers += [shared_bin_router(lines) for lines in own.contributed.held_out if lines]
-        labels = with_contributed(layout, labels, own.contributed.validation_targets)
+    scale = 0 if config.logistic else MARGIN_SCALE
+    labels = own_rows(party, layout, targets_of(context, own.validation.labels), config.classes, scale)
+    if more := labels_of_owners(own):
+        labels = with_contributed(layout, labels, more.validation_targets)
     start = first_margin(base, context, layout.row_count)
     if config.squared:
         # Only the difference matters, and both may be far from 0.

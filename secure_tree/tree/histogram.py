@@ -46,7 +46,7 @@ class BlockMasks:
 
 
 def share_blocks(party: Party, bins: Bins, layout: Layout, contributed: SharedRows | None = None) -> Steps[list[Block]]:
-    """Each party's bins -> Blocks, followed by those of contributed rows. One round."""
+    """Each party's bins -> Blocks, followed by those of contributed rows or columns. One round."""
     steps = []
     for p in (0, 1):
         size, rows = layout.bins(p), layout.rows[p]

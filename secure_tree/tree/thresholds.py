@@ -1,4 +1,7 @@
-"""Thresholds of winning candidates as bits of order keys. The owner knows private edges; joint edges are public."""
+"""Thresholds of winning candidates as bits of order keys. The owner knows private edges; joint edges are public.
+
+Nobody knows the edges of columns that owners contribute: their keys are a shared matrix.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ BITS = ORDER_BITS + 1
 
 @dataclass(frozen=True)
 class EdgeKeys:
-    """Bits of the keys of each cutter's edges, [BITS, d_p K_p]: a masked matrix of the owner, or `public`."""
+    """Bits of the keys of each cutter's edges, [BITS, d_p K_p]: a masked or shared matrix, or `public`."""
 
     matrices: Sequence[LinearMap]
     public: np.ndarray | None = None
@@ -42,10 +45,14 @@ class EdgeKeys:
         return reduce(xor, keys)
 
 
-def share_edges(party: Party, bins: Bins, layout: Layout) -> Steps[EdgeKeys]:
-    """Each party's own bins -> EdgeKeys. One round; none for joint edges."""
-    keys = order_key(bins.edges).reshape(-1)
-    bits = ((keys >> np.arange(BITS)[:, None]) & 1).astype(np.uint8)
+def key_bits(edges: np.ndarray) -> np.ndarray:
+    """edges float32[d, K] -> bits of their keys, uint8[BITS, d K]."""
+    return ((order_key(edges).reshape(-1) >> np.arange(BITS)[:, None]) & 1).astype(np.uint8)
+
+
+def share_edges(party: Party, bins: Bins, layout: Layout, contributed: LinearMap | None = None) -> Steps[EdgeKeys]:
+    """Each party's own bins, and keys of contributed columns, if any -> EdgeKeys. One round; none for joint edges."""
+    bits = key_bits(bins.edges)
     if layout.joint:
         return EdgeKeys((), bits)
     matrices = yield from parallel(
@@ -56,4 +63,4 @@ def share_edges(party: Party, bins: Bins, layout: Layout) -> Steps[EdgeKeys]:
             for p in (0, 1)
         )
     )
-    return EdgeKeys(matrices)
+    return EdgeKeys([*matrices, *([contributed] if contributed else [])])

@@ -34,35 +34,38 @@ class PlainTree:
 
 @dataclass(frozen=True)
 class PlainData:
-    """Both parties' bins and their candidates. `directions` is that of `TrainingContext`."""
+    """The bins of all blocks and their candidates. `directions` is that of `TrainingContext`."""
 
     layout: Layout
-    bins: tuple[Bins, Bins]
+    bins: tuple[Bins, ...]
     candidates: PlainCandidates
     directions: np.ndarray
 
     @classmethod
     def of(
         cls,
-        tables: tuple[np.ndarray, np.ndarray],
+        tables: tuple[np.ndarray, ...],
         config: TrainConfig,
         names: Names | None = None,
         masses: Sequence[np.ndarray] | None = None,
     ) -> PlainData:
-        """Bin both parties' features. `names` default to f0, f1, ..., and `masses` of the rows, int64[n], to 1."""
+        """Bin the features of both parties, and by columns those of owners.
+
+        `names` default to f0, f1, ..., and `masses` of the rows, int64[n], to 1.
+        """
         plain = [np.asarray(x, np.float32) for x in tables]
         names = names or tuple(tuple(f"f{i}" for i in range(x.shape[1])) for x in plain)
-        layout = lay_out(config, names, (len(plain[0]), len(plain[1])))
+        layout = lay_out(config, names, tuple(len(x) for x in plain))
         if config.joint:
             masses = [np.ones(len(x), np.int64) for x in plain] if masses is None else masses
             hot = [f for f, name in enumerate(names[0]) if is_indicator(name)]
             edges = pooled_edges(plain, masses, layout.sizes[0], config.edge_bits, hot)
-            first, second = (Bins(x, edges, edges) for x in plain)
+            bins = tuple(Bins(x, edges, edges) for x in plain)
         else:
-            first, second = (make_bins(x, size, layout.finer) for x, size in zip(plain, layout.sizes, strict=True))
-        every = names[0] + names[1] if layout.vertical else names[0]
+            bins = tuple(make_bins(x, size, layout.finer) for x, size in zip(plain, layout.sizes, strict=True))
+        every = sum(names, ()) if layout.vertical else names[0]
         directions = np.array(config.directions(every))[layout.candidate_features]
-        return cls(layout, (first, second), PlainCandidates.of((first, second), layout), directions)
+        return cls(layout, bins, PlainCandidates.of(bins, layout), directions)
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -70,7 +73,7 @@ class PlainData:
         return tuple(self.layout.rows[p] for p in self.layout.cover)
 
     def histograms(self, values: np.ndarray, at_node: np.ndarray) -> list[np.ndarray]:
-        """values int[s, n] and rows of the nodes bool[v, n] -> [v, s, d_p, bins_p] for both blocks."""
+        """values int[s, n] and rows of the nodes bool[v, n] -> [v, s, d_p, bins_p] for all blocks."""
         out = []
         for p, bins in enumerate(self.bins):
             span, d, size = self.layout.rows_of(p), bins.features.shape[1], self.layout.bins(p)

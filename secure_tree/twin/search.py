@@ -26,7 +26,7 @@ class PlainCandidates:
     thresholds: np.ndarray
 
     @classmethod
-    def of(cls, bins: tuple[Bins, Bins], layout: Layout) -> PlainCandidates:
+    def of(cls, bins: tuple[Bins, ...], layout: Layout) -> PlainCandidates:
         foreign: tuple[np.ndarray, ...] = ()
         if not (layout.vertical or layout.joint):
             keys = [(order_key(b.medians), order_key(b.edges)) for b in bins]
@@ -45,7 +45,7 @@ class PlainCandidates:
         return np.arange(len(self.thresholds)) >= count
 
     def left_sums(self, histograms: list[np.ndarray]) -> np.ndarray:
-        """Histograms of both blocks, [v, s, d_p, bins_p] -> left sums, [v, s, C]."""
+        """Histograms of all blocks, [v, s, d_p, bins_p] -> left sums, [v, s, C]."""
         layout = self.layout
         values = [h[..., : layout.present(p)] for p, h in enumerate(histograms)]
         sums = [(np.cumsum(h, axis=-1) - h)[..., :: layout.finer] for h in values]
@@ -61,9 +61,9 @@ class PlainCandidates:
         return np.concatenate([x.reshape(*x.shape[:2], -1) for x in sums + copies], axis=-1)
 
     def left_sets(self, winner: int) -> list[np.ndarray]:
-        """Return each party's bins that go left under a candidate, bool[d_p, bins_p]; none under the null split."""
+        """Return each block's bins that go left under a candidate, bool[d_p, bins_p]; none under the null split."""
         layout = self.layout
-        sets = [np.zeros((layout.widths[p], layout.bins(p)), bool) for p in (0, 1)]
+        sets = [np.zeros((layout.widths[p], layout.bins(p)), bool) for p in layout.blocks]
         if winner < len(self.thresholds):
             own, copies = layout.split(np.arange(layout.candidates)[None] == winner)
             for p in layout.cutters:

@@ -25,6 +25,7 @@ from secure_tree.agreement.same_rows import check_same_rows
 from secure_tree.data.bins import Bins, Counted
 from secure_tree.data.categories import Dictionary
 from secure_tree.data.contributed import Contributed
+from secure_tree.data.contributed_columns import ContributedColumns
 from secure_tree.data.inputs import TableLike
 from secure_tree.data.own_rows import Part, Survey
 from secure_tree.data.sketches import Sketch, SketchReport, bins_of_shards, check_exact, merge, sketch
@@ -184,6 +185,7 @@ class AtWorkers:
     validation: Table = field(init=False)
     report: SketchReport | None = field(init=False, default=None)
     contributed: Contributed | None = field(init=False, default=None)
+    contributed_columns: ContributedColumns | None = field(init=False, default=None)
     _open: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:

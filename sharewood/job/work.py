@@ -20,7 +20,7 @@ from secure_tree.agreement.same_rows import check_same_rows, digest_of
 from secure_tree.data.table import held_count
 from secure_tree.functions.links import Output
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.owners.contributing import Line
+from secure_tree.owners.lines import Line
 from secure_tree.owners.stored import Stored
 from secure_tree.public.config import Method, TrainConfig
 from secure_tree.public.context import OwnerFacts

@@ -121,7 +121,7 @@ def train_both(
 
     plain: the tables for the twin, if they differ from those of the parties. source: as in `run_both`. workers: the
     number of workers of each party. before: both parties' halves of a model to continue. owners: {name: (X, y)}, whose
-    rows the twin has after those of party 1. given: what a party of a rank trains on instead of lines to them.
+    rows or columns the twin has after those of party 1. given: what a party trains on instead of lines to them.
     """
     kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
     classes, depth = TrainConfig.of(**parameters).classes, TrainConfig.of(**parameters).max_depth
@@ -174,7 +174,11 @@ def train_both(
     if owners:
         every = [np.asarray(X) for X in (*tables, *(owners[name][0] for name in sorted(owners)))]
         first, *others = (np.delete(X, held_rows(config, len(X)), axis=0) for X in every)
-        plain = first, np.concatenate(others)
+        if config.partition == "vertical":
+            plain = first, others[0], np.concatenate(others[1:], axis=1)
+            names = *names, facts.names[facts.layout.features_of(2)]
+        else:
+            plain = first, np.concatenate(others)
     data = PlainData.of(plain or tables, config, names)
     base = opened([model.model.ensemble.base for model in models]) / 2**MARGIN_SCALE - facts.margin_offset
     context = contexts.get(0) or TrainingContext(config, facts)

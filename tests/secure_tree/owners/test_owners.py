@@ -21,6 +21,7 @@ from secure_tree.cross_validation import cross_validate
 from secure_tree.data.table import held_rows
 from secure_tree.owners import contributing
 from secure_tree.owners.halves import divide, divide_bits, half, half_of_bits
+from secure_tree.owners.lines import send_halves
 from secure_tree.owners.stored import Stored, withdraw
 from secure_tree.public.config import TrainConfig
 from secure_tree.training.checkpoint import Checkpoints
@@ -327,7 +328,7 @@ def test_an_owner_that_tells_the_parties_different_numbers_is_named():
                 halves = (
                     divide_bits(np.zeros(shape, np.uint8)) if tag == "labels" else divide(np.zeros(shape, np.uint32))
                 )
-                contributing._send(lines, f"owner.{tag}", halves)
+                send_halves(lines, f"owner.{tag}", halves)
 
     with pytest.raises(DataError, match=r"bank_00: it told this party 3[45] rows and the other party 3[45]"):
         train_both(*zip(*made[:2], strict=True), owners={"bank_00": two_faced}, **PARAMETERS)
@@ -381,7 +382,13 @@ def test_what_an_owner_uploads():
 
         def receive(self, tag, limit=None):
             config = TrainConfig.of(**PARAMETERS).model_dump()
-            terms = {"version": VERSION, "config": config, "names": ["f0", "f1", "f2"], "categories": {}}
+            terms = {
+                "version": VERSION,
+                "config": config,
+                "purpose": "training",
+                "names": ["f0", "f1", "f2"],
+                "categories": {},
+            }
             return {"owner.terms": terms, "owner.edges": np.sort(X[:8].T.astype(np.float32)), "owner.receipt": ""}[tag]
 
         def send(self, tag, tree):

@@ -1,0 +1,86 @@
+"""Columns of owners who are no party: a party's halves of what they contributed, for the rows of a training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from mpc.matrix.interface import LinearMap
+from mpc.shares import AShare, BShare
+from mpc.words import Shape
+from secure_tree.public.config import TrainConfig
+from secure_tree.public.context import OwnerColumns
+
+
+class ColumnsContributed(Protocol):
+    """Where columns come from. ids: the digest of the parties' ids, if their rows have any."""
+
+    ids: bytes | None
+
+    def confirm(self) -> None:
+        """Tell the owners that their contributions are complete here."""
+
+
+@dataclass
+class ContributedColumns:
+    """The contributions of all owners, by name.
+
+    shapes: those of the parts of each owner's bits (secure_tree/owners/columns.py). bits: a party's half of all parts,
+    one after the other, eight per byte. ids: its half of the digest of each owner's ids, 16 bytes, if it has any.
+
+    Once they are admitted: rows, matrices: in parts, the number of rows, the bins of all owners, and their transpose.
+    keys: bits of the keys of all edges. held_out: the transposed bins of held-out rows, if any. targets,
+    validation_targets, row_weights: as of `Contributed`, if an owner has the labels.
+    """
+
+    config: TrainConfig
+    rank: int
+    owners: Mapping[str, OwnerColumns]
+    shapes: Sequence[Mapping[str, Shape]]
+    bits: list[np.ndarray]
+    ids: list[np.ndarray | None]
+    source: ColumnsContributed
+    rows: list[int] = field(default_factory=list)
+    matrices: list[tuple[LinearMap, LinearMap]] = field(default_factory=list)
+    keys: LinearMap | None = None
+    held_out: LinearMap | None = None
+    targets: AShare | None = None
+    validation_targets: AShare | None = None
+    row_weights: AShare | None = None
+
+    def part(self, name: str, rows: slice = slice(None)) -> list[BShare]:
+        """Return rows of a part of each owner's bits, [r, width]."""
+        out = []
+        for every, packed in zip(self.shapes, self.bits, strict=True):
+            before = list(every)[: list(every).index(name)]
+            count, width = every[name]
+            first, end, _ = rows.indices(count)
+            start = sum(math.prod(every[earlier]) for earlier in before) + first * width
+            size = (end - first) * width
+            bits = np.unpackbits(packed[start // 8 : -(-(start + size) // 8)])[start % 8 :][:size]
+            out.append(BShare(bits.reshape(end - first, width), self.rank))
+        return out
+
+    def hot(self, name: str, rows: slice, size: int) -> BShare:
+        """Return the one-hots of all owners, [r, features, size], with a 0 at the end if values are never missing."""
+        found = []
+        for owner, part in zip(self.owners.values(), self.part(name, rows), strict=True):
+            d, (count, width) = len(owner.names), part.shape
+            hot = part.bits.reshape(count, d, width // max(d, 1))
+            found.append(np.pad(hot, ((0, 0), (0, 0), (0, size - hot.shape[2]))))
+        return BShare(np.concatenate(found, axis=1), self.rank)
+
+
+@dataclass(frozen=True)
+class ContributedKeys:
+    """The owners' columns of rows to predict: [keys] of all features, then of those that may be missing, as `keys_of`
+    in secure_tree/prediction/predict.py has them, uint64[d + o, n].
+    """
+
+    owners: Mapping[str, OwnerColumns]
+    keys: AShare
+    source: ColumnsContributed

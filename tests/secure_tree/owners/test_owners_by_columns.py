@@ -1,0 +1,521 @@
+"""Owners of columns who are no party: every split is the twin's on the joined table, and cheats are named."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync, RangeError
+from protocols.runtime import run_local
+from protocols.testing.two_parties import made_by_both, opened, run_both
+from secure_tree import SecureXGBClassifier
+from secure_tree.agreement.messages import VERSION
+from secure_tree.agreement.same_rows import digest_of
+from secure_tree.data.table import held_rows
+from secure_tree.owners import column_admission, columns
+from secure_tree.owners.columns import OwnersOfColumns, shapes, training_bits
+from secure_tree.owners.contributing import contribute
+from secure_tree.owners.halves import divide_bits
+from secure_tree.owners.lines import send_halves
+from secure_tree.owners.stored import Stored
+from secure_tree.public.config import TrainConfig
+from secure_tree.public.context import OwnerColumns
+from secure_tree.twin.boost import PlainEnsemble
+from tests.secure_tree.opened import contributing, train_both
+from tests.secure_tree.test_twin import check, table
+
+PARAMETERS = {"n_estimators": 2, "max_depth": 3, "max_bin": 8, "partition": "vertical", "learning_rate": 0.3}
+WIDTHS = (2, 3, 2, 1)
+FACTS = {
+    "version": VERSION,
+    "id": "a" * 32,
+    "rows": 20,
+    "exponent": None,
+    "weight": None,
+    "names": ["a"],
+    "labelled": False,
+    "ids": False,
+}
+
+
+def parts_of(n, widths=WIDTHS, seed=3, missing=False, classes=2):
+    """A table cut by columns, and labels that depend on all parts."""
+    X, _ = table(n, sum(widths), seed)
+    score = X.sum(axis=1) + np.random.default_rng(seed).normal(size=n)
+    y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes)).astype(float)
+    if missing:
+        X[::3, -1] = np.nan
+        X[1::4, 0] = np.nan
+    return np.split(X, np.cumsum(widths)[:-1], axis=1), y
+
+
+def owners_of(parts, y=None, holder=None):
+    return {f"bank_{k:02}": (part, y if k + 2 == holder else None) for k, part in enumerate(parts[2:])}
+
+
+def trained(parts, y, holder=2, then=None, **parameters):
+    """Train on two parties' parts and those of owners; part `holder` has the labels."""
+    labels = tuple(y if k == holder else None for k in (0, 1))
+    return train_both(
+        tuple(parts[:2]), labels, owners=owners_of(parts, y, holder), then=then, **{**PARAMETERS, **parameters}
+    )
+
+
+def splits_beyond(training, features):
+    layout = training.facts.layout
+    winners = np.concatenate([tree.winner for tree in training.trees])
+    return (layout.candidate_features[winners[winners < layout.candidates - 1]] >= features).any()
+
+
+@pytest.mark.parametrize("holder", [0, 1, 2, 3])
+def test_every_split_is_the_twins_on_the_joined_table(holder):
+    training = trained(*parts_of(90), holder)
+    assert len(check(training, 2)) > 1 and splits_beyond(training, 5)
+    assert training.facts.label_holder == holder
+
+
+@pytest.mark.parametrize(
+    ("shape", "parameters"),
+    [
+        ({"widths": (0, 0, 3, 2)}, {}),
+        ({"widths": (0, 2, 1, 1, 1)}, {}),
+        ({"widths": (2, 1, 0, 2)}, {}),
+        ({"widths": (2, 2, 0)}, {}),
+        ({"missing": True}, {"missing": "all"}),
+        ({"widths": (2, 2, 1), "missing": True, "seed": 5}, {"missing": ("f0",)}),
+        ({"classes": 3}, {"objective": "multi:ova", "num_class": 3}),
+        ({}, {"max_bin": "exact", "max_depth": 2}),
+        ({}, {"min_child_samples": 9, "reg_alpha": 0.4}),
+        ({}, {"subsample": 0.7, "colsample_bytree": 0.5, "random_state": 3}),
+        ({}, {"monotone_constraints": (1, 0, 0, 0, -1, 1, 0, -1)}),
+    ],
+)
+def test_whatever_is_trained(shape, parameters):
+    parts, y = parts_of(60, **shape)
+    check(trained(parts, y, 2, **parameters), 2)
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_few_rows(n):
+    parts, _ = parts_of(n)
+    check(trained(parts, np.arange(n) % 2.0 if n > 1 else np.ones(1), 3), 2)
+
+
+@pytest.mark.parametrize("holder", [1, 2])
+@pytest.mark.parametrize("objective", ["squarederror", "count:poisson"])
+def test_numbers(objective, holder):
+    parts, _ = parts_of(80)
+    y = np.random.default_rng(1).poisson(np.exp(parts[2][:, 0])).astype(float)
+    training = trained(parts, y, holder, objective=objective)
+    check(training, 2)
+    if objective == "squarederror":
+        assert abs(training.base[0] * training.label_scale - y.mean()) < 1e-3
+    else:
+        assert abs(training.base[0] + training.facts.margin_offset - np.log(y.mean())) < 1e-3
+
+
+@pytest.mark.parametrize(("parameters", "holder"), [({"scale_pos_weight": 3.0}, 2), ({"scale_pos_weight": 3.0}, 0)])
+def test_weights_of_classes(parameters, holder):
+    parts, y = parts_of(90)
+    assert len(check(trained(parts, y, holder, **parameters), 2)) > 1
+
+
+def test_weights_of_an_owner_are_those_of_a_party():
+    """The first tree is that of a training in which a party has the same labels and weights."""
+    parts, y = parts_of(90)
+    weights = np.random.default_rng(2).integers(1, 9, 90) / 8
+
+    def first_tree(holder):
+        given = (y, weights)
+        owners = {
+            f"bank_{k}": partial(
+                contribute, X=part, y=given[0] if k == holder else None, sample_weight=given[1] if k == holder else None
+            )
+            for k, part in enumerate(parts)
+        }
+        lines, _ = contributing({name: owners[name] for name in ("bank_2", "bank_3")})
+
+        def train(party):
+            mine = given if party.rank == holder else (None, None)
+            model = SecureXGBClassifier(**{**PARAMETERS, "n_estimators": 1, "min_split_loss": 0.0})
+            model.fit(party, parts[party.rank], *mine, contributed=lines[party.rank])
+            return model.model
+
+        return run_both(train)[0]
+
+    of_party, of_owner = first_tree(1), first_tree(3)
+    for name in ("features", "thresholds", "leaves"):
+        one, other = (opened([getattr(half.ensemble, name) for half in halves]) for halves in (of_party, of_owner))
+        assert np.abs(one - other).max() <= (1e-2 * 2**20 if name == "leaves" else 0)
+
+
+def test_bins_are_lifted_some_rows_after_the_other(monkeypatch):
+    monkeypatch.setattr(column_admission, "PIECE", 3 * 8 * 20)
+    training = trained(*parts_of(90))
+    assert len(check(training, 2)) > 1 and splits_beyond(training, 5)
+
+
+def test_without_a_dealer():
+    check(trained(*parts_of(40), source=made_by_both, n_estimators=1, max_depth=2, max_bin=4), 1)
+
+
+def test_rounds_of_a_tree_do_not_grow_with_owners():
+    def rounds(*widths):
+        parts, y = parts_of(40, widths)
+        return [party.stages["online"].rounds for party in trained(parts, y, 0).parties]
+
+    assert rounds(2, 2) == rounds(2, 2, 2) == rounds(2, 2, 2, 1, 1)
+
+
+@pytest.mark.parametrize("holder", [0, 3])
+def test_held_out_rows(holder):
+    parts, y = parts_of(160)
+    training = trained(parts, y, holder, test_size=0.25, eval_metric=("auc", "logloss"))
+    assert len(check(training, 2)) > 1
+    held = held_rows(training.config, len(y))
+    margins = ensemble(training).predict_margin(np.concatenate(parts, axis=1)[held])
+    p = 1 / (1 + np.exp(-margins))
+    logloss = -np.log(np.where(y[held] == 1, p, 1 - p)).mean()
+    curves = training.models[0].curves
+    assert curves == training.models[1].curves and abs(curves["logloss"][-1][1] - logloss) < 1e-3
+
+
+def test_early_stopping_by_held_out_rows():
+    parts, y = parts_of(160)
+    training = trained(
+        parts, y, 2, n_estimators=6, learning_rate=1.0, test_size=0.3, early_stopping_rounds=1, eval_epochs=1
+    )
+    assert training.models[0].model.rounds < 6
+
+
+def ensemble(training):
+    """The twin's trees as a model."""
+    return PlainEnsemble(training.data, training.config, training.twins(), np.zeros(0), float(training.base[0]))
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_predictions_are_the_twins(missing):
+    parts, y = parts_of(90, missing=missing)
+    new, _ = parts_of(25, seed=11, missing=missing)
+    lines, _ = contributing(owners_of(new))
+
+    def predict(model, party):
+        return model.predict_margin(party, new[party.rank], "thresholds", to=1, contributed=lines[party.rank])
+
+    training = trained(parts, y, 3, then=predict, missing="all" if missing else "none")
+    expected = ensemble(training).predict_margin(np.concatenate(new, axis=1))
+    nothing, predicted = training.results
+    assert nothing.size == 0 and np.abs(predicted - expected).max() < 1e-3
+
+
+def of_people(n, seed):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"age": rng.normal(size=n), "c": pd.Categorical(rng.choice(["red", "blue"], n))})
+    return X, rng.normal(size=(n, 2)), ((X["c"] == "red") + X["age"] > 0.5).astype(int).to_numpy()
+
+
+def job(party):
+    _, other, y = of_people(80, 1)
+    mine = (other[:, :1], other[:, 1:])[party.rank]
+    model = SecureXGBClassifier(**PARAMETERS).fit(party, mine, y if party.rank else None, contributed=party.contributed)
+    proba = model.predict_proba(party, mine, "thresholds", contributed=party.contributed)
+    return proba, model.model.facts.names, party.revealed
+
+
+def test_owners_as_processes_with_categories():
+    people, _, y = of_people(80, 1)
+
+    def twice(lines):
+        first = contribute(lines, people, None)
+        contribute(lines, people[["c", "age"]], None)
+        return first["rows"]
+
+    (nothing, names, revealed), (proba, *_) = run_local(job, owners={"bank": twice}, timeout=60)
+    assert names == ("f0", "f0", "age", "c=blue", "c=red") and nothing.size == 0
+    assert ((proba[:, 1] > 0.5) == y).mean() > 0.85
+    assert revealed == ["that the columns of each owner are valid"]
+
+
+def test_an_owner_passes_a_pair():
+    (_, _, y), (people, other, _) = of_people(80, 1), of_people(80, 1)
+
+    def train(party):
+        mine = (other[:, :1], other[:, 1:])[party.rank]
+        model = SecureXGBClassifier(**PARAMETERS).fit(party, mine, contributed=party.contributed)
+        return model.model.facts.label_holder
+
+    assert run_local(train, owners={"bank": (people, y)}, timeout=60) == (2, 2)
+
+
+def lie(monkeypatch, rows, change):
+    """Let the owner with this number of features change its bits."""
+    honest = training_bits
+
+    def lying(config, own, facts):
+        made = honest(config, own, facts)
+        if own.features.shape[1] == rows:
+            change(made)
+        return made
+
+    monkeypatch.setattr(columns, "training_bits", lying)
+
+
+def more_ones(bits):
+    bits[-8:] = 1
+
+
+def no_ones(bits):
+    bits[-8:] = 0
+
+
+def of_every_class(bits):
+    bits[: 3 * 60 : 60] = 1
+
+
+@pytest.mark.parametrize("change", [more_ones, no_ones, of_every_class])
+def test_an_owner_that_lies_is_named(monkeypatch, change):
+    classes = {"objective": "multi:ova", "num_class": 3} if change is of_every_class else {}
+    parts, y = parts_of(60, classes=3 if classes else 2)
+    lie(monkeypatch, 1, change)
+    with pytest.raises(DataError, match="bank_01: its rows have not one bin per feature and one class each"):
+        trained(parts, y, 3, **classes)
+
+
+def test_keys_are_not_checked(monkeypatch):
+    """An owner with other keys changes predictions by its own columns, and nothing of the training."""
+
+    def other_keys(bits):
+        bits[: 8 * 33] ^= 1
+
+    lie(monkeypatch, 1, other_keys)
+    check(trained(*parts_of(60), 2), 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "holders", "sentence"),
+    [
+        ((60, 59), (2,), "bank_01 has 59 rows, and the parties 60: by columns, everyone must have the same rows"),
+        ((60, 60), (), "neither a party nor an owner has labels: exactly one must"),
+        ((60, 60), (2, 3), "bank_00 and bank_01 have labels: exactly one"),
+        ((60, 60), (0, 3), "party 0 and bank_01 have labels: exactly one"),
+    ],
+)
+def test_tables_that_do_not_fit(rows, holders, sentence):
+    parts, y = parts_of(60)
+    owners = {
+        f"bank_{k:02}": (part[:n], y[:n] if k + 2 in holders else None)
+        for k, (part, n) in enumerate(zip(parts[2:], rows, strict=True))
+    }
+    labels = tuple(y if k in holders else None for k in (0, 1))
+    with pytest.raises(DataError, match=sentence):
+        train_both(tuple(parts[:2]), labels, owners=owners, **PARAMETERS)
+
+
+def test_an_owner_that_tells_the_parties_different_features_is_named():
+    parts, y = parts_of(20)
+
+    def two_faced(lines):
+        config = TrainConfig.of(**PARAMETERS)
+        for line, name in zip(lines, ("a", "b"), strict=True):
+            line.receive("owner.terms")
+            line.send("owner.facts", {**FACTS, "names": [name]})
+        parts = shapes(config, OwnerColumns("bank", "a" * 32, 20, names=("a",)))
+        count = sum(map(math.prod, parts.values()))
+        send_halves(lines, "owner.bits", divide_bits(np.zeros(count, np.uint8)))
+
+    with pytest.raises(DataError, match="bank: it told the parties different rows, features or labels"):
+        train_both(tuple(parts[:2]), (y, None), owners={"bank": two_faced}, **PARAMETERS)
+
+
+@pytest.mark.parametrize(
+    ("facts", "error", "sentence"),
+    [
+        ({"rows": (1 << 31) - 1}, RangeError, "bank: contributes 2147483647 rows of 1 features, more than"),
+        ({"names": []}, ProtocolDesync, "an owner must have features or labels"),
+        ({"names": ["a", "a"]}, ProtocolDesync, "a name appears twice"),
+        ({"rows": 0}, ProtocolDesync, "rows"),
+        ({"weight": 3}, ProtocolDesync, "weights need labels"),
+        ({"version": VERSION - 1}, ConfigError, "runs version"),
+    ],
+)
+def test_facts_that_no_owner_has(facts, error, sentence):
+    parts, y = parts_of(20)
+
+    def odd(lines):
+        for line in lines:
+            line.receive("owner.terms")
+            line.send("owner.facts", {**FACTS, **facts})
+
+    with pytest.raises(error, match=sentence):
+        train_both(tuple(parts[:2]), (y, None), owners={"bank": odd}, **PARAMETERS)
+
+
+def with_ids(party_ids, owner_ids):
+    """Train with ids at the parties and at the owner, if these are given."""
+    parts, y = parts_of(30, (2, 2, 2))
+    owner = {"bank": lambda lines: contribute(lines, parts[2], None, ids=owner_ids)}
+    lines, _ = contributing(owner)
+
+    def train(party):
+        source = OwnersOfColumns(lines[party.rank], party_ids and digest_of(party_ids))
+        labels = None if party.rank else y
+        try:
+            SecureXGBClassifier(**PARAMETERS).fit(party, parts[party.rank], labels, contributed=source)
+        finally:
+            lines[party.rank]["bank"].close()
+        return party.revealed
+
+    (revealed, _), _ = run_both(train)
+    return revealed
+
+
+def test_ids_must_be_the_same_and_only_a_bit_becomes_public():
+    ids = [f"id{k}" for k in range(30)]
+    assert with_ids(ids, ids)[0] == "whether the rows of each owner have the same ids"
+    for others in (ids[::-1], ["x", *ids[1:]]):
+        with pytest.raises(DataError, match="bank: must have the same ids as the parties"):
+            with_ids(ids, others)
+    with pytest.raises(DataError, match="the parties have ids of rows, and bank has none"):
+        with_ids(ids, None)
+    with pytest.raises(DataError, match="bank has ids of rows, and the parties have none"):
+        with_ids(None, ids)
+
+
+def test_predictions_need_the_owners_and_thresholds():
+    parts, y = parts_of(40)
+    wrong = {
+        "must contribute those of the rows": {"method": "thresholds", "to": 0},
+        'and method="thresholds"': {"to": 0, "contributed": {"bank_00": None}},
+        "bank_01 does not, or have none": {"method": "thresholds", "to": 0, "contributed": {"bank_00": None}},
+        "without MACs": {"method": "thresholds", "to": 0, "mac": True, "contributed": {"bank_00": None}},
+    }
+
+    def predict(model, party):
+        for sentence, arguments in wrong.items():
+            with pytest.raises(ConfigError, match=sentence):
+                model.predict_margin(party, parts[party.rank], **arguments)
+
+    trained(parts, y, then=predict)
+
+
+def test_predictions_have_a_receiver():
+    parts, y = parts_of(40)
+    lines, _ = contributing(owners_of(parts))
+
+    def predict(model, party):
+        with pytest.raises(ConfigError, match="`to` must be 0 or 1: an owner had the labels"):
+            model.predict_margin(party, parts[party.rank], "thresholds", contributed=lines[party.rank])
+
+    trained(parts, y, 2, then=predict)
+
+
+def test_halves_of_models_have_the_sets_of_all_blocks(tmp_path):
+    parts, y = parts_of(40)
+    new, _ = parts_of(10, seed=5)
+    lines, _ = contributing(owners_of(new))
+
+    def predict(model, party):
+        path = tmp_path / f"{party.rank}.npz"
+        model.save(path)
+        again = SecureXGBClassifier.load(path)
+        assert again.model.facts == model.model.facts and len(again.model.ensemble.sets) == 3
+        return again.predict_margin(party, new[party.rank], "thresholds", to=0, contributed=lines[party.rank])
+
+    training = trained(parts, y, 0, then=predict)
+    expected = ensemble(training).predict_margin(np.concatenate(new, axis=1))
+    assert np.abs(training.results[0] - expected).max() < 1e-3
+
+
+def test_what_was_collected_is_trained_on_again_and_again(tmp_path):
+    parts, y = parts_of(60)
+    owners = owners_of(parts, y, 3)
+    lines, said = contributing(owners)
+
+    def collect(party):
+        model = SecureXGBClassifier(**PARAMETERS)
+        return model.collect(party, parts[party.rank], None, lines[party.rank], tmp_path / str(party.rank))
+
+    (first, second), _ = run_both(collect)
+    assert first == second and [each.result()["rows"] for each in said] == [60, 60]
+
+    def train(without=(), labels=(None, None), **parameters):
+        kept = {name: owner for name, owner in owners.items() if name not in without}
+        return train_both(
+            tuple(parts[:2]),
+            labels,
+            given=lambda rank: Stored(tmp_path / str(rank), without=without),
+            owners=kept,
+            **{**PARAMETERS, **parameters},
+        )
+
+    assert len(check(train(), 2)) > 1 and len(check(train(max_depth=2), 2)) > 1
+    assert len(check(train(without=["bank_00"]), 2)) > 1
+    with pytest.raises(ConfigError, match="was collected with max_bin 8, this training has 4"):
+        train(max_bin=4)
+    with pytest.raises(ConfigError, match="was collected with partition 'vertical'"):
+        train(labels=(y, y), partition="horizontal", edges="joint", edge_bits=16)
+    path = tmp_path / "0/bank_00.npz"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(DataError, match=r"bank_00\.npz"):
+        train()
+
+
+def test_a_collection_keeps_all_contributions_or_none(tmp_path, monkeypatch):
+    parts, y = parts_of(60)
+    lie(monkeypatch, 1, more_ones)
+    lines, said = contributing(owners_of(parts, y, 3))
+
+    def collect(party):
+        model = SecureXGBClassifier(**PARAMETERS)
+        try:
+            model.collect(party, parts[party.rank], None, lines[party.rank], tmp_path / str(party.rank))
+        finally:
+            for line in lines[party.rank].values():
+                line.close()
+
+    with pytest.raises(DataError, match="bank_01: its rows have not one bin per feature"):
+        run_both(collect)
+    assert list(tmp_path.iterdir()) == [] and all(isinstance(each.exception(), PeerFailure) for each in said)
+
+
+def test_an_audit_covers_contributed_columns():
+    people, other, y = of_people(80, 1)
+
+    def train(party):
+        mine = (other[:, :1], other[:, 1:])[party.rank]
+        model = SecureXGBClassifier(**PARAMETERS).fit(
+            party, mine, y if party.rank else None, contributed=party.contributed
+        )
+        return len(model.model.facts.names)
+
+    assert run_local(train, owners={"bank": (people, None)}, audit=True, timeout=60) == (5, 5)
+
+
+def test_what_an_owner_uploads():
+    """A bit per bin and row, 33 bits per edge, a bit per label; seeds to party 0."""
+    X, y = table(50, 3, 7)
+    sent = {}
+
+    class Line:
+        wire_sent = 0
+
+        def __init__(self, peer):
+            self.peer = peer
+
+        def receive(self, tag, limit=None):
+            config = TrainConfig.of(**PARAMETERS).model_dump()
+            terms = {"version": VERSION, "config": config, "purpose": "training", "names": [], "categories": {}}
+            return terms if tag == "owner.terms" else ""
+
+        def send(self, tag, tree):
+            if tag != "owner.facts":
+                ((name, content),) = tree.items()
+                sent[self.peer, tag] = name, len(content)
+
+    contribute([Line("party_a"), Line("party_b")], X, y)
+    assert sent == {
+        ("party_a", "owner.bits"): ("seed", 32),
+        ("party_b", "owner.bits"): ("data", -(-(50 * 3 * 8 + 3 * 8 * 33 + 50) // 8)),
+    }
