@@ -77,8 +77,8 @@ class ContributedColumns:
 
 @dataclass(frozen=True)
 class ContributedKeys:
-    """The owners' columns of rows to predict: [keys] of all features, then of those that may be missing, as `keys_of`
-    in secure_tree/prediction/predict.py has them, uint64[d + o, n].
+    """The owners' columns of rows to predict: [keys] of all features, then of those that may be missing, as of
+    `keys_of` in secure_tree/data/bins.py, uint64[d + o, n].
     """
 
     owners: Mapping[str, OwnerColumns]

@@ -97,8 +97,8 @@ def contribute_columns(
     if terms.purpose == "training":
         send_halves(lines, "owner.bits", divide_bits(training_bits(config, table, owner)))
     else:
-        optional = tuple(f for f, name in enumerate(table.names) if config.may_miss(name))
-        send_halves(lines, "owner.keys", divide(keys_of(table.features, optional)))
+        optional = [f for f, name in enumerate(table.names) if config.may_miss(name)]
+        send_halves(lines, "owner.keys", divide(keys_of(table.features, optional).T))
     receipts = [line.receive("owner.receipt", FEW_BYTES) for line in lines]
     sent = sum(line.wire_sent for line in lines)
     return {"id": owner.id, "rows": owner.rows, "receipts": receipts, "bytes": sent}

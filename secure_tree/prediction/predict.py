@@ -68,8 +68,8 @@ def margins(
 ) -> Steps[AShare]:
     """Own features float32[n_p, d_p] -> [margin] of all rows at MARGIN_SCALE, [classes, n] in the order of `layout`.
 
-    `layout` is that of the training with the rows to predict. `cuts` are those of this party's bins. [keys] are those of
-    block 2, [d + o, n], if there is one.
+    `layout` is that of the training with the rows to predict. `cuts` are those of this party's bins. [keys] are those
+    of block 2, [d + o, n], if there is one.
     """
     parts = []
     for owners in row_groups(layout):

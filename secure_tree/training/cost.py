@@ -16,13 +16,16 @@ from mpc.planning import Demand, Rehearsal
 from mpc.shares import BShare
 from secure_tree.agreement.training import check_bins, check_declared, check_validation_rows
 from secure_tree.data.contributed import Contributed
+from secure_tree.data.contributed_columns import ContributedColumns
 from secure_tree.data.own_rows import Here
 from secure_tree.data.table import Table, held_count, held_rows
 from secure_tree.owners.admission import admit
+from secure_tree.owners.column_admission import admit_columns
+from secure_tree.owners.columns import OwnersOfColumns, shapes
 from secure_tree.owners.contributing import refuse_unsupported
 from secure_tree.owners.encoding import WEIGHT_BITS, label_width
 from secure_tree.public.config import TrainConfig
-from secure_tree.public.context import OwnerFacts, PublicFacts, TrainingContext
+from secure_tree.public.context import OwnerColumns, OwnerFacts, PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2
 from secure_tree.public.layout import lay_out
 from secure_tree.public.names import is_indicator
@@ -38,8 +41,8 @@ class Sizes:
 
     rows, names: row counts and feature names of each party; a name that contains = is that of an indicator.
     validation_rows: the numbers of separate rows for validation; None: `test_size` of the rows is held out.
-    largest_weight: None if no row has a weight. audit: whether the parties check their computation. owner_rows: the
-    rows of each owner who is no party.
+    largest_weight: None if no row has a weight. audit: whether the parties check their computation. owner_rows: by
+    rows, the rows of each owner who is no party. owner_names: by columns, the feature names of each.
     """
 
     rows: tuple[int, int]
@@ -48,6 +51,7 @@ class Sizes:
     largest_weight: float | None = None
     audit: bool = False
     owner_rows: tuple[int, ...] = ()
+    owner_names: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def numeric(cls, rows: tuple[int, int], features: int) -> Sizes:
@@ -67,9 +71,10 @@ class Sizes:
             raise ConfigError("both parties of vertical data must have the same number of rows")
         if not vertical and names[0] != names[1]:
             raise ConfigError("both parties of horizontal data must have the same features")
-        check_declared(config, names)
+        joined = sum(self.owner_names, ())
+        check_declared(config, (*names, joined))
         check_validation_rows(held_out)
-        every = names[0] + names[1] if vertical else names[0]
+        every = names[0] + names[1] + joined if vertical else names[0]
         if not every:
             raise ConfigError("at least one party must have features, got none")
         weight_scale = masses = None
@@ -81,7 +86,8 @@ class Sizes:
         held = [held_count(config, n) for n in self.owner_rows]
         left = [n - out for n, out in zip(self.owner_rows, held, strict=True)]
         more = (sum(left),) if left else ()
-        layout = lay_out(config, (*names, *(names[0] for _ in more)), (*rows, *more))
+        further = [(joined, rows[0])] if joined else [(names[0], n) for n in more]
+        layout = lay_out(config, (*names, *(own for own, _ in further)), (*rows, *(n for _, n in further)))
         check_bins(layout)
         facts = PublicFacts(
             pairing="",
@@ -91,10 +97,11 @@ class Sizes:
             weight_scale=weight_scale,
             masses=masses and (*masses, *(float(n) for n in more)),
             label_holder=0 if vertical else None,
-            validation_rows=(*held_out, *([sum(held)] if left else [])),
+            validation_rows=(*held_out, *([held_out[0]] if joined else [sum(held)] if left else [])),
             indicators=indicators,
             counts=config.counts,
-            owners=tuple((f"owner {k}", "", n) for k, n in enumerate(left)),
+            owners=tuple((f"owner {k}", "", n) for k, n in enumerate(left or [rows[0]] * len(self.owner_names))),
+            owner_widths=tuple(map(len, self.owner_names)),
         )
         return TrainingContext(config, facts)
 
@@ -129,6 +136,14 @@ def contributed_zeros(context: TrainingContext, rows: Sequence[int]) -> Contribu
     return Contributed(owners, zeros(label_width(config)), weights, [counts] * len(owners), held, _Zeros(owners))
 
 
+def columns_of_zeros(config: TrainConfig, rows: int, names: Sequence[tuple[str, ...]]) -> ContributedColumns:
+    """Return contributions of columns with these names for a rehearsal at party 0, without labels."""
+    owners = {f"owner {k}": OwnerColumns(f"owner {k}", "", rows, names=own) for k, own in enumerate(names)}
+    parts = [shapes(config, owner) for owner in owners.values()]
+    bits = [np.zeros(-(-sum(map(math.prod, each.values())) // 8), np.uint8) for each in parts]
+    return ContributedColumns(config, 0, owners, parts, bits, [None] * len(bits), OwnersOfColumns({}))
+
+
 def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> list[Demand]:
     """Return the demand at party 0 of set-up, rounds of trees, evaluations of held-out rows, and the finished model.
 
@@ -142,7 +157,8 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     layout, names = context.layout, sizes.names[0]
     rows = layout.rows[0], context.facts.validation_rows[0]
     table, held_out = (Table(np.zeros((n, len(names)), np.float32), names) for n in rows)
-    own = Here(table, held_out, contributed_zeros(context, sizes.owner_rows) if sizes.owner_rows else None)
+    columns = columns_of_zeros(config, sum(rows), sizes.owner_names) if sizes.owner_names else None
+    own = Here(table, held_out, contributed_zeros(context, sizes.owner_rows) if sizes.owner_rows else None, columns)
     rehearsal = Rehearsal.at(0, has_dealer=dealer)
     party = rehearsal.party
     party.audit = Auditor() if sizes.audit else Audit()
@@ -156,6 +172,8 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     if own.contributed:
         refuse_unsupported(config)
         admit(party, context, own.contributed, bins.edges)
+    if columns:
+        admit_columns(party, context, columns)
     context, base = settle(party, context, own)
     context = context.with_label_scale(1.0)
     boosting = party.run(set_up(party, context, base, bins, own))

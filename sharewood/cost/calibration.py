@@ -51,6 +51,8 @@ def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = FROM_DEALER,
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     warm_up(offline.maker, offline.ot)
 
+    more_owners = bool(sizes.owner_rows or sizes.owner_names)
+
     def job(party: Party) -> dict[str, Any]:
         logging.getLogger("sharewood").setLevel(logging.WARNING)
         n = sizes.rows[party.rank]
@@ -67,16 +69,17 @@ def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = FROM_DEALER,
         few = min(_FEW, *sizes.rows)
         start = max(0.0, seconds(few) - seconds(few))
         runs = []
-        for _ in range(_RUNS if max(sizes.rows) <= _QUICK and not shards and not sizes.owner_rows else 1):
+        for _ in range(_RUNS if max(sizes.rows) <= _QUICK and not shards and not more_owners else 1):
             party.stages.clear()
             seconds(n, contributed=party.contributed)
             runs.append({name: stage.seconds for name, stage in party.stages.items()})
         return {"start": start, **{name: min(run[name] for run in runs) for name in runs[0]}}
 
-    owners = {
+    owners: dict[str, Any] = {
         f"owner_{k}": (_made_up(n, sizes.names[0]), np.arange(n) % (config.num_class or 2))
         for k, n in enumerate(sizes.owner_rows)
     }
+    owners |= {f"owner_{k}": (_made_up(sizes.rows[0], own), None) for k, own in enumerate(sizes.owner_names)}
     outcome = run_session(job, offline=offline, shards=shards, owners=owners)
     setup, ahead, online, start = (
         [outcome[party]["result"][name] for party in PARTIES] for name in ("setup", "offline", "online", "start")

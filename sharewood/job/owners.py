@@ -1,4 +1,4 @@
-"""Owners of rows who are no party: where a party meets them, and what an owner contributes."""
+"""Owners of rows or columns who are no party: where a party meets them, and what an owner contributes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from protocols.runtime.hosts import parse_address
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import connect, listen
+from secure_tree.model.shared_model import SharedModel
 from secure_tree.model.storage import write_json
+from secure_tree.owners.columns import features_by_owner
 from secure_tree.owners.contributing import contribute
 from secure_tree.owners.stored import Stored
 from secure_tree.public.config import TrainConfig, validated
@@ -84,6 +86,19 @@ def met(config: HostsConfig, name: str) -> Iterator[Mapping[str, Channel]]:
         yield lines
 
 
+@contextmanager
+def met_to_predict(config: HostsConfig, name: str, model: SharedModel) -> Iterator[Mapping[str, Channel]]:
+    """Wait likewise for the owners of the columns that a model has, if any. Raises as `met`, and ConfigError."""
+    if not (wanted := features_by_owner(model)):
+        yield {}
+    elif config.owners is None:
+        raise ConfigError(f"[owners] must be in the configuration: the model has columns of {', '.join(wanted)}")
+    else:
+        owners = config.owners.model_copy(update={"names": tuple(wanted)})
+        with met(config.model_copy(update={"owners": owners}), name) as lines:
+            yield lines
+
+
 def shown(owner: OwnerFacts) -> dict[str, Any]:
     """Return the facts of a contribution for a report."""
     return {"owner": owner.name, "id": owner.id, "rows": owner.rows}
@@ -98,8 +113,10 @@ class OwnerSection(Strict):
     """The table to contribute."""
     columns: Path | None = None
     """Schema file: the type of each column."""
-    label: str = "label"
-    """Column of the labels, if no schema file declares it."""
+    label: str | None = None
+    """Column of the labels, if no schema file declares it; by rows, `label` by default. By columns, only an owner with
+    the labels names it.
+    """
     weight: str | None = None
     """Column of the row weights, likewise."""
     receipt: Path | None = None
@@ -158,9 +175,11 @@ def contribution_of(config: OwnerConfig) -> dict[str, Any]:
     Raises ConfigError, DataError, PeerFailure.
     """
     own = config.owner
-    columns = Columns.read(own.columns) if own.columns else Columns.inferred(own.label, own.weight)
+    by_rows = TrainConfig.of(**config.terms).partition == "horizontal"
+    label = own.label or ("label" if by_rows else None)
+    columns = Columns.read(own.columns) if own.columns else Columns.inferred(label, own.weight)
     rows = read_table(own.data, columns, TrainConfig.of(missing="all").may_miss)
-    if rows.labels is None:
+    if by_rows and rows.labels is None:
         raise DataError(f"{own.data}: an owner contributes labels: declare a column as label")
     if own.receipt:
         writable(own.receipt)
@@ -172,7 +191,8 @@ def contribution_of(config: OwnerConfig) -> dict[str, Any]:
             left = max(0.0, until - time.monotonic())
             line = connect(parse_address(party.address), credentials, name, patience=left, timeout=config.timeout)
             lines.append(stack.enter_context(line.explained()))
-        receipt = {"owner": own.name, **contribute(lines, rows.features, rows.labels, rows.weights, config.terms)}
+        given = rows.features, rows.labels, rows.weights
+        receipt = {"owner": own.name, **contribute(lines, *given, config.terms, rows.ids)}
     if own.receipt:
         write_json(own.receipt, receipt)
     return receipt

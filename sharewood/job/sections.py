@@ -299,7 +299,9 @@ class PlanShape(Strict):
     test_rows: tuple[HeldRows, HeldRows] | None = None
     """Number of rows for validation of each party."""
     owner_rows: tuple[Rows, ...] = ()
-    """Number of rows of each owner who is no party."""
+    """By rows, the number of rows of each owner who is no party."""
+    owner_features: tuple[Features, ...] = ()
+    """By columns, the number or names of the features of each owner who is no party."""
     largest_weight: float | None = Field(None, gt=0)
     """Largest row weight; without it, rows have no weights."""
 

@@ -40,12 +40,13 @@ def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:
     first, second = names
     assert first is not None and second is not None, "checked above"
     owners = job.owners.names if job.owners else ()
-    if len(owners) != len(shape.owner_rows):
-        raise ConfigError(
-            f"plan.owner_rows must have a number for each of the {len(owners)} owners, got {len(shape.owner_rows)}"
-        )
-    weight = shape.largest_weight
-    return config, Sizes(shape.rows, (first, second), shape.test_rows, weight, job.audit, shape.owner_rows)
+    by_columns = config.partition == "vertical"
+    key, given = ("owner_features", shape.owner_features) if by_columns else ("owner_rows", shape.owner_rows)
+    if len(owners) != len(given):
+        raise ConfigError(f"plan.{key} must have an entry for each of the {len(owners)} owners, got {len(given)}")
+    columns = tuple(_names(features) for features in shape.owner_features) if by_columns else ()
+    rows, weight = () if by_columns else shape.owner_rows, shape.largest_weight
+    return config, Sizes(shape.rows, (first, second), shape.test_rows, weight, job.audit, rows, columns)
 
 
 def _names(features: int | tuple[str, ...]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import logging
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,9 +18,11 @@ from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.agreement.messages import Count, Message, Plain, Text, exchange
 from secure_tree.agreement.same_rows import check_same_rows, digest_of
+from secure_tree.data.contributed import Source
 from secure_tree.data.table import held_count
 from secure_tree.functions.links import Output
 from secure_tree.model.shared_model import SharedModel
+from secure_tree.owners.columns import OwnersOfColumns
 from secure_tree.owners.lines import Line
 from secure_tree.owners.stored import Stored
 from secure_tree.public.config import Method, TrainConfig
@@ -31,6 +34,9 @@ from sharewood.tables.sharded import Sharded
 from sharewood.tables.tables import TableRows
 
 log = logging.getLogger("sharewood")
+
+# Lines to owners who wait, by name, or a folder of what they have contributed.
+Given = Mapping[str, Line] | Source
 
 EXACT_ROWS = 256
 BINS_BEYOND = 64
@@ -83,7 +89,7 @@ def fit(
     watch: Watch | None = None,
     minimum_rows: int = 1,
     before: SharedModel | None = None,
-    contributed: Mapping[str, Line] | Stored | None = None,
+    contributed: Given | None = None,
 ) -> SecureXGBClassifier | SecureXGBRegressor:
     """Train on own rows with the peer, who must have `minimum_rows`, and on those of owners, if any.
 
@@ -94,16 +100,16 @@ def fit(
     `validation` are rows to validate the trees on, instead of a fraction of `rows`. `watch` receives the progress.
     `before`: a model to continue with `n_estimators` more rounds.
     """
-    owners = sorted(contributed.paths if isinstance(contributed, Stored) else contributed or ())
     same: dict[str, Plain] = {
         "checkpoints": checkpoints is not None,
         _IN_SHARDS: isinstance(rows, Sharded),
-        "owners": owners,
+        "owners": _names(contributed or {}),
     }
     known, theirs = _agreed_parameters(party, "train", parameters, same, rows, validation, minimum_rows)
     config = TrainConfig.of(**known)
     if config.partition == "vertical":
-        check_ids(party, theirs, rows, validation)
+        ids = check_ids(party, theirs, rows, validation)
+        contributed = contributed and _with_ids(contributed, ids)
     estimator = _kind(config)(**known)
     whole = {**known, "n_estimators": config.n_estimators + (before.rounds if before else 0)}
     progress = Progress(party, TrainConfig.of(**whole), watch, estimator.curves)
@@ -173,14 +179,31 @@ def collect(
     party: Party,
     parameters: dict[str, Any],
     rows: TableRows,
-    lines: Mapping[str, Line],
+    lines: Given,
     folder: Path,
     key: FileKey | None = None,
 ) -> tuple[OwnerFacts, ...]:
     """Keep what owners contribute to trainings with these parameters, as `SecureXGBClassifier.collect`."""
-    known, _ = _agreed_parameters(party, "collect", parameters, {"owners": sorted(lines)}, rows)
-    estimator = _kind(TrainConfig.of(**known))(**known)
-    return estimator.collect(party, rows.features, rows.labels, lines, folder, key, rows.weights)
+    known, theirs = _agreed_parameters(party, "collect", parameters, {"owners": _names(lines)}, rows)
+    config, source = TrainConfig.of(**known), lines
+    if config.partition == "vertical":
+        source = _with_ids(lines, check_ids(party, theirs, rows))
+    return _kind(config)(**known).collect(party, rows.features, rows.labels, source, folder, key, rows.weights)
+
+
+def _names(contributed: Given) -> list[str]:
+    if isinstance(contributed, Stored):
+        return sorted(contributed.paths)
+    return sorted(contributed) if isinstance(contributed, Mapping) else []
+
+
+def _with_ids(contributed: Given, ids: bytes | None) -> Given:
+    """Return where columns of owners come from, who must have the parties' ids of rows."""
+    if isinstance(contributed, Mapping):
+        return OwnersOfColumns(contributed, ids)
+    if isinstance(contributed, Stored):
+        contributed.ids = ids
+    return contributed
 
 
 def predict(
@@ -191,29 +214,34 @@ def predict(
     method: Method = "thresholds",
     to: int | None = None,
     mac: bool = False,
+    lines: Mapping[str, Line] = MappingProxyType({}),
 ) -> np.ndarray:
     """Return margins or probabilities, float64[n], or [n, classes] for several classes; expected values for numbers.
 
     Horizontal: predictions of own rows. Vertical: of all rows at party `to`, by default the one with the labels, and
     none at the other party. Columns that are not features of the model are refused. With `mac`, every opened value is
-    checked.
+    checked. `lines`: to the owners of further columns of the model.
     """
     same = {"output": output, _IN_SHARDS: isinstance(rows, Sharded)}
     theirs = agree(party, JobFacts.of(job="predict", same=same, ids=rows.has_ids))
+    contributed = None
     if model.config.partition == "vertical":
-        check_ids(party, theirs, rows)
+        digest = check_ids(party, theirs, rows)
+        contributed = OwnersOfColumns(lines, digest) if lines else None
     estimator = _kind(model.config)(**model.config.model_dump())
     estimator.model = model
     if not isinstance(estimator, SecureXGBClassifier):
-        return estimator.predict(party, rows.features, method, to, mac=mac)
+        return estimator.predict(party, rows.features, method, to, mac=mac, contributed=contributed)
     if output == "margin":
-        return estimator.predict_margin(party, rows.features, method, to, mac=mac)
-    probabilities = estimator.predict_proba(party, rows.features, method, to, mac=mac)
+        return estimator.predict_margin(party, rows.features, method, to, mac=mac, contributed=contributed)
+    probabilities = estimator.predict_proba(party, rows.features, method, to, mac=mac, contributed=contributed)
     return probabilities if model.config.num_class else probabilities[:, 1]
 
 
-def check_ids(party: Party, theirs: JobFacts, *tables: TableRows | Sharded | None) -> None:
+def check_ids(party: Party, theirs: JobFacts, *tables: TableRows | Sharded | None) -> bytes | None:
     """Check that data by columns has the same ids at both parties; workers check rows in shards when they open them.
+
+    Return the digest of the ids, if there are any in this process.
 
     Raises DataError at both parties if ids differ, or if only one party has ids.
     """
@@ -225,5 +253,8 @@ def check_ids(party: Party, theirs: JobFacts, *tables: TableRows | Sharded | Non
             f"{'the other' if here else 'this party'}'s has none: by columns both tables must have one, or neither"
         )
     ids = [table.ids for table in own if isinstance(table, TableRows) and table.ids is not None]
-    if ids:
-        check_same_rows(party, digest_of(one for some in ids for one in some))
+    if not ids:
+        return None
+    digest = digest_of(one for some in ids for one in some)
+    check_same_rows(party, digest)
+    return digest

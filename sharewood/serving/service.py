@@ -18,6 +18,7 @@ from protocols.offline.supply import Supply
 from protocols.transport.channel import Channel
 from secure_tree.data.table import read_features
 from secure_tree.model.shared_model import SharedModel
+from secure_tree.owners.columns import features_by_owner
 from secure_tree.prediction.answering import Begun, check_for_clients, offer_of
 from secure_tree.prediction.client import Offer
 from secure_tree.public.config import Method
@@ -74,6 +75,11 @@ class Service:
         if config.audit:
             raise ConfigError(
                 "audit must be false for sharewood serve: use sharewood predict for predictions with an audit"
+            )
+        if owners := features_by_owner(self.model):
+            raise ConfigError(
+                f"the model has columns of {', '.join(owners)}, who contribute the rows of each prediction: use "
+                "sharewood predict"
             )
         self.peer, layout = config.names[1 - own], self.model.facts.layout
         to = config.predict.to

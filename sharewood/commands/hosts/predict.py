@@ -11,6 +11,7 @@ import numpy as np
 from mpc.errors import ConfigError
 from mpc.party import Party
 from protocols.runtime.workers.keeper import run_apart
+from secure_tree.owners.columns import features_by_owner
 from sharewood.commands.options import (
     Audited,
     Config,
@@ -25,6 +26,7 @@ from sharewood.commands.options import (
 from sharewood.job import work
 from sharewood.job.config import HostsConfig
 from sharewood.job.files import check_predictions, own_half, own_ray, rows_to_predict, write_predicted
+from sharewood.job.owners import met_to_predict
 from sharewood.job.session import bringing, on_workers
 from sharewood.report.figures import InputFiles, Run
 from sharewood.report.quality import quality_of_predictions
@@ -69,6 +71,10 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
                 "predict.to must be used with data by columns: by rows, each party learns those of its own rows"
             )
         receiver = model.facts.label_holder if to is None else config.names.index(to)
+        if receiver is not None and receiver > 1:
+            raise ConfigError("predict.to must name the party that learns the predictions: an owner had the labels")
+        if features_by_owner(model):
+            config.needs(name, "owners_address")
         rows = rows_to_predict(config, name, model)
         out = check_predictions(config, name) if receiver in (None, own) else None
         if json:
@@ -79,7 +85,8 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
     def program(party: Party) -> tuple[np.ndarray, PartyCosts]:
         warm_up(config.offline, config.ot)
         learns = receiver if layout.vertical else None
-        values = work.predict(party, model, rows, output, config.predict.method, learns, mac)
+        with met_to_predict(config, name, model) as lines:
+            values = work.predict(party, model, rows, output, config.predict.method, learns, mac, lines)
         return values, PartyCosts.of(party, name, rows=len(rows.features))
 
     values, costs = on_workers(config, name, program, doing="rows were predicted")

@@ -34,6 +34,7 @@ NAMES = "w", "x", "y", "kind=a", "kind=b"
         ({"missing": ("w", "kind")}, {"largest_weight": 3.0}),
         ({"edges": "joint", "edge_bits": 16}, {"largest_weight": 3.0}),
         ({"edges": "joint", "edge_bits": 16}, {"owner_rows": (20, 35)}),
+        ({"partition": "vertical", "test_size": 0.2}, {"owner_names": (("p", "q"), ("r",))}),
         ({"monotone_constraints": {"w": 1, "y": -1}}, {}),
         ({"edges": "private", "local_bins": 16, "test_size": 0.2}, {}),
         ({"objective": "multi:ova", "num_class": 3, "missing": "all"}, {"validation_rows": (5, 0)}),
@@ -76,6 +77,8 @@ def test_the_plan_is_what_happens(parameters, more):
         return {name: [s.rounds, s.bytes_sent, s.bytes_dealt] for name, s in party.stages.items()}
 
     owners = {f"o{k}": draw(np.random.default_rng(5 + k), n, every) for k, n in enumerate(more.get("owner_rows", ()))}
+    columns = enumerate(more.get("owner_names", ()))
+    owners |= {f"o{k}": (draw(np.random.default_rng(5 + k), 40, own)[0], None) for k, own in columns}
     outcome = run_session(job, owners=owners)
     first, second = (outcome[name]["result"] for name in ("party_a", "party_b"))
     expected = plan(TrainConfig.of(**parameters), Sizes(rows, names, **more))

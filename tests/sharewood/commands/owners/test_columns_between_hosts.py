@@ -1,0 +1,109 @@
+"""Owners of columns contribute between hosts: collected, trained on, and asked again for each prediction."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.sharewood.commands.hosting import ROLES, both, both_end, dealing, free_port, start, write_job
+
+OWNERS = ["bank_c", "bank_d"]
+TRAIN = {"partition": "vertical", "n_estimators": 3, "max_depth": 2, "max_bin": 8}
+COLUMNS = {"party_a": ["u"], "party_b": ["v"], "bank_c": ["w", "x"], "bank_d": ["y", "label"]}
+
+
+def people(n, seed):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n, 5)).round(3), columns=list("uvwxy"))
+    frame.insert(0, "id", [f"p{k}" for k in range(n)])
+    return frame.assign(label=(frame[list("uwy")].sum(axis=1) > 0).astype(int))
+
+
+def write_tables(place, frame, folder=""):
+    for name, columns in COLUMNS.items():
+        frame[["id", *columns]].to_csv(place / folder / f"{name}.csv", index=False)
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Return a folder with the files of two parties, a dealer, and the owners bank_c and bank_d, who has the labels."""
+    ports = [free_port() for _ in ROLES[:2]]
+    sections = {
+        name: {
+            "train_data": f"{name}.csv", "model": f"{name}.npz", "predict_data": f"new/{name}.csv",
+            "predictions": f"{name}.out.csv", "owners_address": f"127.0.0.1:{port}", "contributed": f"{name}.given",
+        }
+        for name, port in zip(ROLES[:2], ports, strict=True)
+    }  # fmt: skip
+    more = {"owners": {"names": OWNERS, "patience": 30}, "predict": {"to": "party_a"}}
+    write_job(tmp_path, sections, OWNERS, train=TRAIN, **more)
+    for name in OWNERS:
+        for file, data in ((name, f"{name}.csv"), (f"new_{name}", f"new/{name}.csv")):
+            lines = ['tls = "keys"', "[owner]", f'name = "{name}"', f'data = "{data}"', f'receipt = "{file}.json"']
+            lines += ['label = "label"'] if name == "bank_d" else []
+            for party, port in zip(ROLES[:2], ports, strict=True):
+                lines += [f"[parties.{party}]", f'address = "127.0.0.1:{port}"']
+            lines += ["[terms]", "max_bin = 8", 'partition = "vertical"']
+            (tmp_path / f"{file}.toml").write_text("\n".join(lines) + "\n")
+    (tmp_path / "new").mkdir()
+    write_tables(tmp_path, people(150, 1))
+    write_tables(tmp_path, people(40, 2), "new")
+    return tmp_path
+
+
+def contributing(place, *files):
+    return {file: start("contribute", "--config", f"{file}.toml", cwd=place) for file in files}
+
+
+def ends_of(work):
+    said = {name: process.communicate(timeout=120) for name, process in work.items()}
+    return {name: (process.returncode, *said[name]) for name, process in work.items()}
+
+
+def test_columns_are_collected_trained_on_and_asked_for_again(place):
+    with dealing(3, cwd=place):
+        owners = contributing(place, *OWNERS)
+        said = both("collect", cwd=place)
+        ends = ends_of(owners)
+        assert all(status == 0 for status, _, _ in ends.values()), ends
+        both("train", "--json", "{}.train.json", cwd=place)
+        owners = contributing(place, "new_bank_c", "new_bank_d")
+        both("predict", cwd=place)
+        ends = ends_of(owners)
+        assert all(status == 0 for status, _, _ in ends.values()), ends
+    receipt = json.loads((place / "bank_d.json").read_text())
+    assert f"bank_d: 150 rows, contribution {receipt['id']}" in said[0]
+    report = json.loads((place / "party_b.train.json").read_text())
+    assert report["data"]["owners"] == {"bank_c": 150, "bank_d": 150} and report["data"]["features"] == 5
+    predicted = pd.read_csv(place / "party_a.out.csv")
+    assert predicted["id"].tolist()[:2] == ["p0", "p1"] and not (place / "party_b.out.csv").exists()
+    assert ((predicted["prediction"] > 0.5) == (people(40, 2)["label"] == 1)).mean() > 0.75
+
+
+@pytest.mark.long
+def test_other_ids_are_named_and_nothing_is_kept(place):
+    frame = pd.read_csv(place / "bank_c.csv")
+    frame.iloc[::-1].to_csv(place / "bank_c.csv", index=False)
+    with dealing(1, cwd=place):
+        owners = contributing(place, *OWNERS)
+        collected = both_end("collect", cwd=place)
+        ends = ends_of(owners)
+    assert [status for status, _, _ in collected] == [2, 2]
+    assert all("bank_c: must have the same ids as the parties" in said for *_, said in collected), collected
+    assert all(status == 3 for status, _, _ in ends.values()) and not (place / "party_a.given").exists()
+
+
+@pytest.mark.long
+def test_predictions_of_labels_of_an_owner_need_a_receiver(place):
+    for name in ROLES[:2]:
+        path = place / f"{name}.toml"
+        path.write_text(path.read_text().replace('to = "party_a"', ""))
+    with dealing(2, cwd=place):
+        owners = contributing(place, *OWNERS)
+        both("collect", cwd=place)
+        ends_of(owners)
+        both("train", cwd=place)
+    predicted = both_end("predict", cwd=place)
+    assert [status for status, _, _ in predicted] == [2, 2]
+    assert all("predict.to must name the party" in said for *_, said in predicted), predicted
