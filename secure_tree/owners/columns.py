@@ -215,9 +215,10 @@ class OwnersOfColumns:
 
     def _half_of_bits(self, party: Party, name: str, what: str, count: int) -> np.ndarray:
         part = self._lines[name].receive(f"owner.{what}", count // 8 + FEW_BYTES)
+        packed = packed_half(party.rank, part, count, name)
         if what == "bits":
             self._digests.append(digest_of_half(part))
-        return packed_half(party.rank, part, count, name)
+        return packed
 
 
 def features_by_owner(model: SharedModel) -> dict[str, tuple[str, ...]]:

@@ -6,11 +6,15 @@ import pytest
 from mpc.errors import PeerVanished, SharewoodError
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
+from secure_tree.agreement.same_rows import digest_of
+from secure_tree.owners.columns import OwnersOfColumns
 from secure_tree.owners.contributing import contribute
 from tests.secure_tree.opened import contributing
 from tests.secure_tree.owners.test_owners import PARAMETERS, tables
+from tests.secure_tree.test_twin import table
 
 SENT = ("owner.facts", "owner.labels", "owner.counts", "owner.bins")
+SENT_BY_COLUMNS = ("owner.facts", "owner.ids", "owner.bits")
 HEARD = ("owner.terms", "owner.edges", "owner.receipt")
 GARBAGE = {
     "nothing": None,
@@ -45,22 +49,27 @@ class Faulty:
         return getattr(self._line, name)
 
 
-def outcome(made, faulty):
-    """Train on two owners, of whom bank_b has the lines that `faulty` makes; return each party's error, or None."""
+def outcome(made, faulty, ids=None):
+    """Train on two owners, of whom bank_b has the lines that `faulty` makes; return each party's error, or None.
+
+    With ids of rows, they have further columns of these rows.
+    """
     a, b, c, d = made
+    parameters = PARAMETERS if ids is None else {**PARAMETERS, "edges": "private", "partition": "vertical"}
 
     def second(lines):
         try:
-            return contribute([faulty(rank, line) for rank, line in enumerate(lines)], *d)
+            return contribute([faulty(rank, line) for rank, line in enumerate(lines)], *d, ids=ids)
         finally:
             for line in lines:
                 line.close()
 
-    lines, said = contributing({"bank_a": c, "bank_b": second})
+    lines, said = contributing({"bank_a": lambda lines: contribute(lines, *c, ids=ids), "bank_b": second})
 
     def job(party):
+        given = lines[party.rank] if ids is None else OwnersOfColumns(lines[party.rank], digest_of(ids))
         try:
-            SecureXGBClassifier(**PARAMETERS).fit(party, *(a, b)[party.rank], contributed=lines[party.rank])
+            SecureXGBClassifier(**parameters).fit(party, *(a, b)[party.rank], contributed=given)
         except SharewoodError as error:
             for line in (*lines[party.rank].values(), party.link):
                 line.close()
@@ -93,5 +102,33 @@ def test_an_owner_that_vanishes(made, tag, where):
 @pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
 def test_an_owner_that_sends_garbage(made, tag, where, garbage):
     errors = outcome(made, lambda rank, line: Faulty(line, tag, [garbage]) if rank in where else line)
+    assert all(error is not None and "\n" not in error for error in errors), errors
+    assert "bank_b" in errors[where[0]], errors
+
+
+@pytest.fixture(scope="module")
+def by_columns():
+    X, y = table(15, 4, seed=3)
+    return [(X[:, k : k + 1], y if k == 3 else None) for k in range(4)]
+
+
+IDS = [f"id{k}" for k in range(15)]
+
+
+@pytest.mark.parametrize("where", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize("tag", [*SENT_BY_COLUMNS, "owner.terms", "owner.receipt"])
+def test_an_owner_of_columns_that_vanishes(by_columns, tag, where):
+    errors = outcome(by_columns, lambda rank, line: Faulty(line, tag) if rank in where else line, IDS)
+    if tag == "owner.receipt":
+        return
+    assert any(error and "bank_b" in error for error in errors) or tag in HEARD, errors
+    assert all(error is not None for error in errors), errors
+
+
+@pytest.mark.parametrize("where", [(0,), (1,)])
+@pytest.mark.parametrize("tag", SENT_BY_COLUMNS)
+@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
+def test_an_owner_of_columns_that_sends_garbage(by_columns, tag, where, garbage):
+    errors = outcome(by_columns, lambda rank, line: Faulty(line, tag, [garbage]) if rank in where else line, IDS)
     assert all(error is not None and "\n" not in error for error in errors), errors
     assert "bank_b" in errors[where[0]], errors

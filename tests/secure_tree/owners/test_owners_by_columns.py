@@ -22,6 +22,7 @@ from secure_tree.owners.lines import send_halves
 from secure_tree.owners.stored import Stored
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerColumns
+from secure_tree.training.cost import Sizes, plan_training
 from secure_tree.twin.boost import PlainEnsemble
 from tests.secure_tree.opened import contributing, train_both
 from tests.secure_tree.test_twin import check, table
@@ -519,3 +520,22 @@ def test_what_an_owner_uploads():
         ("party_a", "owner.bits"): ("seed", 32),
         ("party_b", "owner.bits"): ("data", -(-(50 * 3 * 8 + 3 * 8 * 33 + 50) // 8)),
     }
+
+
+def test_bytes_between_the_parties():
+    """Once: bits to words, matrices and keys masked, a seed and the sums that must be 0. Each tree: what party 0 sends
+    if party 1 has these columns, and the gradients of nodes whose histograms are needed.
+    """
+    n, K, D, owners, nodes = 64, 8, 4, 2, 4
+    config = TrainConfig.of(**{**PARAMETERS, "n_estimators": 1, "base_score": 0.5})
+
+    def plan(mine, theirs, others=()):
+        own, *rest = (tuple(f"f{k}" for k in range(count)) for count in (mine, theirs, *others))
+        demands = plan_training(config, Sizes((n, n), (own, rest[0]), owner_names=tuple(rest[1:])))
+        return np.array([demand.sent for demand in demands]), [demand.rounds for demand in demands]
+
+    (with_owners, rounds), (two, _), (six, as_before) = plan(2, 2, (3, 1)), plan(2, 2), plan(2, 6)
+    bins = n * D * K
+    assert with_owners[0] - two[0] == bins // 8 + 4 * bins + bins // 8 + D * K * 33 // 8 + 16 + 4 * 4 * owners
+    assert (with_owners - six)[1:].tolist() == [4 * 2 * nodes * n, 0]
+    assert rounds == [as_before[0] + 5, *as_before[1:]]
