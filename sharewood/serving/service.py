@@ -76,9 +76,9 @@ class Service:
             raise ConfigError(
                 "audit must be false for sharewood serve: use sharewood predict for predictions with an audit"
             )
-        if owners := features_by_owner(self.model):
+        if further := features_by_owner(self.model):
             raise ConfigError(
-                f"the model has columns of {', '.join(owners)}, who contribute the rows of each prediction: use "
+                f"the model has columns of {', '.join(further)}, who contribute the rows of each prediction: use "
                 "sharewood predict"
             )
         self.peer, layout = config.names[1 - own], self.model.facts.layout

@@ -20,8 +20,10 @@ from secure_tree.owners.contributing import contribute
 from secure_tree.owners.halves import divide_bits
 from secure_tree.owners.lines import send_halves
 from secure_tree.owners.stored import Stored
+from secure_tree.prediction.client import ask
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerColumns
+from secure_tree.training.checkpoint import Checkpoints
 from secure_tree.training.cost import Sizes, plan_training
 from secure_tree.twin.boost import PlainEnsemble
 from tests.secure_tree.opened import contributing, train_both
@@ -209,6 +211,43 @@ def test_predictions_are_the_twins(missing):
     expected = ensemble(training).predict_margin(np.concatenate(new, axis=1))
     nothing, predicted = training.results
     assert nothing.size == 0 and np.abs(predicted - expected).max() < 1e-3
+
+
+def test_clients_have_all_features():
+    parts, y = parts_of(90)
+    new, _ = parts_of(7, seed=11)
+    lines, said = contributing({"shop": lambda lines: ask(lines, np.concatenate(new, axis=1))})
+
+    def answer(model, party):
+        return model.predict_for(party, lines[party.rank])
+
+    training = trained(parts, y, 3, then=answer)
+    margins = ensemble(training).predict_margin(np.concatenate(new, axis=1))
+    assert np.abs(said[0].result()[:, 1] - 1 / (1 + np.exp(-margins))).max() < 1e-3
+
+
+def test_a_training_is_resumed(tmp_path):
+    parts, y = parts_of(60)
+    lines, _ = contributing(owners_of(parts, y, 3))
+
+    def collect(party):
+        SecureXGBClassifier(**PARAMETERS).collect(
+            party, parts[party.rank], None, lines[party.rank], tmp_path / str(party.rank)
+        )
+
+    run_both(collect)
+
+    def leaves(rounds, resume):
+        def train(party):
+            kept = Checkpoints(tmp_path / f"checkpoints_{party.rank}", resume)
+            model = SecureXGBClassifier(**{**PARAMETERS, "n_estimators": rounds})
+            model.fit(party, parts[party.rank], checkpoints=kept, contributed=Stored(tmp_path / str(party.rank)))
+            return model.model.ensemble.leaves
+
+        return opened(run_both(train)[0])
+
+    first = leaves(1, False)
+    assert np.array_equal(leaves(3, True)[0], first[0])
 
 
 def of_people(n, seed):
