@@ -16,6 +16,7 @@ from mpc.party import Party
 from mpc.planning import planned
 from secure_tree.agreement.models import agree_on_prediction
 from secure_tree.agreement.numbers import agree_on_numbers, of_model, of_scales
+from secure_tree.agreement.same_rows import check_rows_of_owners
 from secure_tree.agreement.training import agree_on_terms, agree_on_training
 from secure_tree.data.categories import Dictionary, dictionary
 from secure_tree.data.contributed import Contributed, Source
@@ -182,7 +183,8 @@ class _SecureXGB(Fitted):
         contributed : mapping or Stored, optional
             Owners of further rows who are no party, as `party.contributed` has them: {name: line}; or a folder that
             `collect` has written. Their rows become known to nobody (secure_tree/owners/contributing.py). A party may
-            then have no rows itself.
+            then have no rows itself. With vertical data, they have further features of the same rows, or the labels
+            (secure_tree/owners/columns.py).
 
         Returns
         -------
@@ -367,10 +369,10 @@ class _SecureXGB(Fitted):
             )
         if mac:
             check_macs(party, method)
-        columns = _columns_of_owners(party, model, method, mac, contributed)
         receiver = model.facts.label_holder if to is None else to
         if receiver is not None and receiver > 1:
             raise ConfigError("`to` must be 0 or 1: an owner had the labels, who is no party")
+        columns = _columns_of_owners(party, model, method, mac, contributed)
         table = X.header if isinstance(X, Shards) else X
         known = _categories(model, party.rank, table)
         frame = frame_of(table)
@@ -381,6 +383,7 @@ class _SecureXGB(Fitted):
         owners = columns.owners if columns else {}
         layout = agree_on_prediction(party, model, names, rows, method, to, mac, owners)
         if columns:
+            check_rows_of_owners(party, columns.source.ids, dict(zip(owners, columns.ids, strict=True)))
             columns.source.confirm()
         if layout.row_count == 0:
             return np.zeros((0, model.config.num_class) if model.config.num_class else 0)
@@ -401,7 +404,7 @@ class _SecureXGB(Fitted):
                     method,
                     receiver,
                     party.run(input_model(party, model.ensemble, layout)) if mac else None,
-                    keys=columns.keys if columns else None,
+                    keys=columns.joined() if columns else None,
                 ),
                 offline="predict_offline",
                 own_verdicts=True,

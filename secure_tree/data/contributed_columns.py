@@ -77,10 +77,20 @@ class ContributedColumns:
 
 @dataclass(frozen=True)
 class ContributedKeys:
-    """The owners' columns of rows to predict: [keys] of all features, then of those that may be missing, as of
-    `keys_of` in secure_tree/data/bins.py, uint64[d + o, n].
+    """The owners' columns of rows to predict. parts: a party's half of each owner's keys of its features, then of those
+    that may be missing, as of `keys_of` in secure_tree/data/bins.py, uint64[d + o, n]. ids: as of ContributedColumns.
     """
 
+    rank: int
     owners: Mapping[str, OwnerColumns]
-    keys: AShare
+    parts: list[np.ndarray]
+    ids: list[np.ndarray | None]
     source: ColumnsContributed
+
+    def joined(self) -> AShare:
+        """Return [keys] of all owners in this order, [d + o, n]; all must have the same rows."""
+        widths = [len(owner.names) for owner in self.owners.values()]
+        values = [part[:d] for part, d in zip(self.parts, widths, strict=True)]
+        return AShare(
+            np.concatenate([*values, *(part[d:] for part, d in zip(self.parts, widths, strict=True))]), self.rank
+        )

@@ -23,11 +23,10 @@ import numpy as np
 
 from mpc.errors import ConfigError, DataError, RangeError
 from mpc.party import Party
-from mpc.shares import AShare
 from mpc.words import U64, Shape
 from secure_tree.agreement.columns import ColumnsFacts
 from secure_tree.agreement.messages import VERSION
-from secure_tree.agreement.same_rows import BYTES, check_rows_of_owners, digest_of
+from secure_tree.agreement.same_rows import BYTES, digest_of
 from secure_tree.data.bins import ORDER_BITS, bin_rows, keys_of, make_bins
 from secure_tree.data.categories import Dictionary, dictionary
 from secure_tree.data.contributed_columns import ContributedColumns, ContributedKeys
@@ -171,28 +170,19 @@ class OwnersOfColumns:
     def keys(self, party: Party, model: SharedModel) -> ContributedKeys:
         """Get the keys of the owners' values of the rows to predict. Raises ConfigError, DataError."""
         wanted = features_by_owner(model)
-        if others := sorted(wanted.keys() ^ self._lines.keys()):
-            raise ConfigError(
-                f"{', '.join(wanted)} must contribute, the owners of the model's columns: {', '.join(others)} "
-                f"{'does' if len(others) == 1 else 'do'} not, or have none"
-            )
-        owners = self._met(model.config, "prediction", wanted)
-        values, missing, ids = [], [], []
+        if lacking := sorted(wanted.keys() - self._lines.keys()):
+            raise ConfigError(f"{', '.join(lacking)} must contribute, whose columns the model has")
+        self._lines = {name: self._lines[name] for name in sorted(wanted)}
+        owners, parts, ids = self._met(model.config, "prediction", wanted), [], []
         for name, owner in owners.items():
-            d = len(wanted[name])
-            shape = d + sum(map(model.config.may_miss, wanted[name])), owner.rows
             if owner.names != wanted[name]:
                 raise DataError(f"{name}: must have its features of the model")
             ids.append(self._half_of_bits(party, name, "ids", 8 * BYTES) if owner.ids else None)
-            part = self._lines[name].receive("owner.keys", 8 * shape[0] * shape[1] + FEW_BYTES)
-            words = half(party.rank, part, shape, U64, name)
-            values.append(words[:d])
-            missing.append(words[d:])
+            shape = len(owner.names) + sum(map(model.config.may_miss, owner.names)), owner.rows
+            part = self._lines[name].receive("owner.keys", 8 * math.prod(shape) + FEW_BYTES)
+            parts.append(half(party.rank, part, shape, U64, name))
             self._digests.append(digest_of_half(part))
-        if len({words.shape[1] for words in values}) > 1:
-            raise DataError("the owners must contribute the same rows to predict")
-        check_rows_of_owners(party, self.ids, dict(zip(owners, ids, strict=True)))
-        return ContributedKeys(owners, AShare(np.concatenate([*values, *missing]), party.rank), self)
+        return ContributedKeys(party.rank, owners, parts, ids, self)
 
     def confirm(self) -> None:
         for line, digest in zip(self._lines.values(), self._digests, strict=True):

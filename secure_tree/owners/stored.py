@@ -29,7 +29,7 @@ from secure_tree.owners.contributing import refuse_unsupported
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerFacts
 
-FORMAT = 2
+FORMAT = 3
 _WHAT, _ROLE = "half of a contribution", "contribution"
 # The parameters on which halves depend.
 _SAME = ("partition", "max_bin", "edge_bits", "missing", "objective", "num_class", "scale_pos_weight")

@@ -428,7 +428,11 @@ def test_predictions_need_the_owners_and_thresholds():
     wrong = {
         "must contribute those of the rows": {"method": "thresholds", "to": 0},
         'and method="thresholds"': {"to": 0, "contributed": {"bank_00": None}},
-        "bank_01 does not, or have none": {"method": "thresholds", "to": 0, "contributed": {"bank_00": None}},
+        "bank_01 must contribute, whose columns the model has": {
+            "method": "thresholds",
+            "to": 0,
+            "contributed": {"bank_00": None},
+        },
         "without MACs": {"method": "thresholds", "to": 0, "mac": True, "contributed": {"bank_00": None}},
     }
 
@@ -438,6 +442,20 @@ def test_predictions_need_the_owners_and_thresholds():
                 model.predict_margin(party, parts[party.rank], **arguments)
 
     trained(parts, y, then=predict)
+
+
+def test_owners_have_the_rows_to_predict():
+    parts, y = parts_of(40)
+    new, _ = parts_of(10, seed=5)
+    lines, _ = contributing(owners_of([*new[:3], new[3][:9]]))
+
+    def predict(model, party):
+        with pytest.raises(DataError, match="bank_01 has 9 rows, and the parties 10"):
+            model.predict_margin(party, new[party.rank], "thresholds", to=0, contributed=lines[party.rank])
+        for line in lines[party.rank].values():
+            line.close()
+
+    trained(parts, y, 0, then=predict)
 
 
 def test_predictions_have_a_receiver():
