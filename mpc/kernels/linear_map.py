@@ -60,6 +60,17 @@ def add_ring_product(out: np.ndarray, matrix: np.ndarray, vectors: np.ndarray) -
 
 
 @numba.njit(cache=True, nogil=True)
+def add_block_products(out: np.ndarray, matrix: np.ndarray, vectors: np.ndarray, first: int, block: int) -> None:
+    """Add `ring_product`s of blocks of rows to `out`, [blocks, v, n_out]. `matrix` and `vectors` begin at a row."""
+    start = 0
+    while start < matrix.shape[0]:
+        number = (first + start) // block
+        stop = min(matrix.shape[0], (number + 1) * block - first)
+        add_ring_product(out[number], matrix[start:stop], np.ascontiguousarray(vectors[:, start:stop]))
+        start = stop
+
+
+@numba.njit(cache=True, nogil=True)
 def _four(vector: np.ndarray, i: int) -> tuple[int, int, int, int]:
     """Return four words from place i on, 0 beyond the end."""
     n, none = vector.size, vector.dtype.type(0)
@@ -87,13 +98,14 @@ def bit_product(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 @numba.njit(cache=True, nogil=True)
-def histogram(bins: np.ndarray, size: int, vectors: np.ndarray) -> np.ndarray:
-    """bins [n, d] below `size`, vectors [v, n] -> sums of the vectors by feature and bin, [v, d * size]."""
+def histogram(bins: np.ndarray, size: int, vectors: np.ndarray, block: int) -> np.ndarray:
+    """bins [n, d] below `size`, vectors [v, n] -> sums by feature and bin of blocks of rows, [v, blocks, d * size]."""
     n, d = bins.shape
-    out = np.zeros((vectors.shape[0], d * size), vectors.dtype)
+    out = np.zeros((vectors.shape[0], -(-n // block), d * size), vectors.dtype)
     for v in range(vectors.shape[0]):
-        row, vector = out[v], vectors[v]
+        vector = vectors[v]
         for i in range(n):
+            row = out[v, i // block]
             for f in range(d):
                 row[f * size + bins[i, f]] += vector[i]
     return out

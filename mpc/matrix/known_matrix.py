@@ -24,16 +24,21 @@ class Matrix(Protocol):
 
 @dataclass(frozen=True)
 class BinColumns:
-    """Linear map from rows to histograms: n words to d * size sums. `bins` is [n, d] below `size`."""
+    """Linear map from rows to histograms: n words to d * size sums. `bins` is [n, d] below `size`.
+
+    With `block`, each block of so many rows has sums of its own: [v, blocks, d * size].
+    """
 
     bins: np.ndarray
     size: int
+    block: int = 0
 
     def masked(self, rows: slice, mask: np.ndarray) -> np.ndarray:
         return kernels.subtract_one_hot(self.bins[rows], self.size, mask)
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
-        return kernels.histogram(self.bins, self.size, vectors)
+        sums = kernels.histogram(self.bins, self.size, vectors, self.block or max(1, len(self.bins)))
+        return sums if self.block else sums.reshape(len(vectors), -1)
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,8 @@ class Storage(Protocol):
     def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
         """Return the ring and the shape of the words that mask vectors."""
 
-    def product(self, matrix: MatrixRows, masks: np.ndarray) -> np.ndarray: ...
+    def product(self, matrix: MatrixRows, masks: np.ndarray, block: int = 0) -> np.ndarray:
+        """Return the products of vectors, [v, n_out]; with `block`, as of BinColumns, [v, blocks, n_out]."""
 
     def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
         """Return x minus its masks, as it is sent."""
@@ -132,12 +138,13 @@ class _Words:
     def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
         return self.ring, (count, n_in)
 
-    def product(self, matrix: MatrixRows, masks: np.ndarray) -> np.ndarray:
+    def product(self, matrix: MatrixRows, masks: np.ndarray, block: int = 0) -> np.ndarray:
         n_in, n_out = matrix.shape
-        out = np.zeros((len(masks), n_out), self.ring.dtype)
+        per = block or max(1, n_in)
+        out = np.zeros((-(-n_in // per), len(masks), n_out), self.ring.dtype)
         for rows in pieces(n_in, n_out * self.ring.dtype.itemsize):
-            kernels.add_ring_product(out, matrix[rows], np.ascontiguousarray(masks[:, rows]))
-        return out
+            kernels.add_block_products(out, matrix[rows], np.ascontiguousarray(masks[:, rows]), rows.start, per)
+        return out.swapaxes(0, 1) if block else out[0]
 
     def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:
         return x - masks
@@ -155,7 +162,8 @@ class _Packed:
     def vectors(self, count: int, n_in: int) -> tuple[Z2k, Shape]:
         return Z64, (count, -(-n_in // 64))
 
-    def product(self, matrix: MatrixRows, masks: np.ndarray) -> np.ndarray:
+    def product(self, matrix: MatrixRows, masks: np.ndarray, block: int = 0) -> np.ndarray:
+        assert not block, "blocks have sums over Z_2^k only"
         n_out, words = matrix.shape
         out = np.empty((len(masks), n_out), U8)
         for rows in pieces(n_out, words * U64.itemsize):

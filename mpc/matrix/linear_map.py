@@ -4,6 +4,7 @@ Functionality  the owner p knows M in the clear; [x_1 .. x_v] -> [M x_1 .. M x_v
 Messages       once per matrix   p -> q: D = M - U                                  (`share_masked_matrix`)
                per use           q -> p: e = x_q - r                                 (`apply_matrix`, one round)
                p outputs M (x_p + e) + s_p, evaluated in the clear; q outputs t = D r + s_q
+Blocks         over Z_2^k, blocks of rows may have sums of their own, each of which then fits a shorter word
 Cost           online |x| words from q to p, independent of the size of M. Offline: U, r, s_q are expanded from seeds,
                the dealer sends s_p = U r - s_q to p, and q computes t before the online phase. Only q stores a matrix,
                in a file if it has at least IN_A_FILE bytes; the others draw U piece by piece, the owner once and the
@@ -58,7 +59,8 @@ class MatrixMask:
 class MatrixVectors:
     """For `count` vectors: r and t = D r + s_q at q, s_p = U r - s_q at the owner.
 
-    `size` > 0: each group of `size` columns has a single 1 per row, and zeros elsewhere; 0: any matrix.
+    `size` > 0: each group of `size` columns has a single 1 per row, and zeros elsewhere; 0: any matrix. `block` > 0:
+    sums over blocks of so many rows, [count, blocks, n_out].
     """
 
     number: int
@@ -68,9 +70,10 @@ class MatrixVectors:
     ring: Ring
     count: int
     size: int = 0
+    block: int = 0
 
     def deal(self, view: View) -> tuple[Any, np.ndarray]:
-        storage, shape = storage_of(self.ring), (self.count, self.n_out)
+        storage, shape = storage_of(self.ring), (self.count, *blocks_of(self.n_in, self.block), self.n_out)
         r = view.private(1 - self.owner, *storage.vectors(self.count, self.n_in))
         product = KnownProduct(self, view.kept, r)
         half = view.derived(self.ring, shape, product, to=self.owner)
@@ -88,10 +91,11 @@ class KnownProduct:
 
     def __call__(self) -> np.ndarray:
         assert self.r is not None, "the dealer knows all vectors"
-        return storage_of(self.of.ring).product(self.kept(self.of.number), self.r)
+        return storage_of(self.of.ring).product(self.kept(self.of.number), self.r, self.of.block)
 
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         of, own = self.of, pair.operands.kept(self.of.number)
+        assert not of.block, "two parties add up blocks by transfers: mpc/functions/sums_by_bin.py"
         ring, n, width = of.ring, of.n_in, of.n_out
         if not isinstance(ring, Z2k):
             mine = own.columns() if own is not None else None if self.r is None else transfers.unpack(self.r, n)
@@ -129,6 +133,7 @@ class SharedMatrix:
     ring: Ring
     size: int
     matrix: Matrix | None
+    block: int = 0
 
     @property
     def empty(self) -> bool:
@@ -146,7 +151,7 @@ class SharedMatrix:
         if self.empty:
             r, half = (np.zeros((count, n), self.ring.dtype) for n in (self.n_in, self.n_out))
             return VectorSupply(self, r, half)
-        request = MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.ring, count, self.size)
+        request = MatrixVectors(self.number, self.owner, self.n_in, self.n_out, self.ring, count, self.size, self.block)
         r, half = party.audit.once(lambda: party.randomness.take(request))
         return VectorSupply(self, r, half)
 
@@ -182,7 +187,14 @@ def _one_way(owner: int, bits: int) -> tuple[int, int]:
     return (bits, 0) if owner == 1 else (0, bits)
 
 
-def _share_cost(owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: Ring, size: int = 0) -> Cost:
+def blocks_of(rows: int, block: int) -> tuple[int, ...]:
+    """Return the number of blocks as an axis of sums, or no axis without blocks."""
+    return (-(-rows // block),) if block else ()
+
+
+def _share_cost(
+    owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: Ring, size: int = 0, block: int = 0
+) -> Cost:
     if n_in * n_out == 0:
         return Cost(0, (0, 0))
     word, shape = storage_of(ring).matrix(n_in, n_out)
@@ -191,15 +203,22 @@ def _share_cost(owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: 
 
 @protocol(cost=_share_cost, exact=False)
 def share_masked_matrix(
-    party: Endpoint, owner: int, matrix: Matrix | None, n_in: int, n_out: int, ring: Ring, size: int = 0
+    party: Endpoint,
+    owner: int,
+    matrix: Matrix | None,
+    n_in: int,
+    n_out: int,
+    ring: Ring,
+    size: int = 0,
+    block: int = 0,
 ) -> Steps[SharedMatrix]:
-    """The owner's matrix (None at the other party) -> SharedMatrix, over `ring`; `size` as in MatrixVectors."""
+    """The owner's matrix (None at the other party) -> SharedMatrix, over `ring`; size and block as in MatrixVectors."""
     number = party.next_matrix()
     if n_in * n_out == 0:
-        return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix)
+        return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix, block)
     if not party.randomness.has_dealer:
         party.randomness.keep(number, matrix)
-        return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix)
+        return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix, block)
     word, shape = storage_of(ring).matrix(n_in, n_out)
     mask = party.randomness.take(MatrixMask(number, owner, n_in, n_out, ring))
     if party.rank == owner:
@@ -213,7 +232,7 @@ def share_masked_matrix(
         answer = yield Round([], [file] if in_a_file else word.sizes(shape))
         party.randomness.keep(number, file if in_a_file else word.unpack(answer, shape))
         matrix = None
-    return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix)
+    return SharedMatrix(number, owner, n_in, n_out, ring, size, matrix, block)
 
 
 def _apply_cost(supply: VectorSupply, x: S) -> Cost:
@@ -222,7 +241,7 @@ def _apply_cost(supply: VectorSupply, x: S) -> Cost:
 
 @protocol(cost=_apply_cost)
 def apply_matrix(party: Endpoint, supply: VectorSupply, x: S) -> Steps[S]:
-    """[x] of shape [v, n_in] -> [M x] of shape [v, n_out], in the ring of the matrix; the scale is that of x."""
+    """[x] of shape [v, n_in] -> [M x], [v, n_out] or [v, blocks, n_out], in the matrix's ring, at the scale of x."""
     shared = supply.of
     if x.shape[1:] != (shared.n_in,):
         raise ShapeMismatch(f"vectors must have {shared.n_in} words for this matrix, got shape {x.shape}")
