@@ -3,7 +3,7 @@
 quadratics     [x] at MARGIN_SCALE -> [f(x)], by default at the same scale. If f ends as a line, |x| <= MARGIN_LIMIT;
                otherwise x may be anything in the range of the comparison. Two rounds compare x with all knots on one
                opening and compute x^2 in parallel; then two products and one truncation
-logarithm      [x] -> [ln x] at MARGIN_SCALE within 1e-4
+logarithm      [x] -> [ln x] at MARGIN_SCALE within 1.2e-5; within 5e-6 if x has at most 18 significant bits
 
 The coefficients are the same integers at both parties (secure_tree/functions/curve_tables.py).
 Security       semi-honest, perfect: composition of perfect protocols
@@ -34,6 +34,8 @@ SQUARE_SCALE = 14
 SUM_SCALE = 50
 # The exponential is finer, because it is small in most of its range, and is at most 2.02.
 EXP_SUM_SCALE, EXP_SCALE = 58, 28
+# The logarithm is of a mantissa of 17 bits, whose square is exact.
+LOG_SUM_SCALE, LOG_SQUARE_SCALE = 58, 19
 
 
 @dataclass(frozen=True)
@@ -41,25 +43,32 @@ class Curve:
     """A piecewise quadratic function, 0 before the first knot.
 
     knots: [k + 1] at MARGIN_SCALE. steps: the changes of the coefficients of 1, x and x^2 at each knot, at `scales`.
-    scale: that of the sum of the three terms.
+    scale: that of the sum of the three terms. square: that of x before it is squared.
     """
 
     knots: list[int]
     steps: np.ndarray
     scale: int = SUM_SCALE
+    square: int = SQUARE_SCALE
 
     @classmethod
     def of(
-        cls, knots: range, pieces: list[list[int]], constant: int = 0, slope: int = 0, scale: int = SUM_SCALE
+        cls,
+        knots: range,
+        pieces: list[list[int]],
+        constant: int = 0,
+        slope: int = 0,
+        scale: int = SUM_SCALE,
+        square: int = SQUARE_SCALE,
     ) -> Curve:
         """Join the pieces. From the last knot on the function is `constant` + `slope` x, at the scales of 1 and x."""
         coefficients = np.array([[0, 0, 0], *pieces, [constant, slope, 0]])
-        return cls(list(knots), np.diff(coefficients.T), scale)
+        return cls(list(knots), np.diff(coefficients.T), scale, square)
 
     @property
     def scales(self) -> tuple[int, int, int]:
         """The scales of the coefficients of 1, x and x^2."""
-        return self.scale, self.scale - MARGIN_SCALE, self.scale - 2 * SQUARE_SCALE
+        return self.scale, self.scale - MARGIN_SCALE, self.scale - 2 * self.square
 
 
 BOUND = 12
@@ -69,7 +78,7 @@ LOG_SIGMOID = Curve.of(curve_tables.KNOTS, curve_tables.LOG_SIGMOID, constant=BO
 # The exponential, constant from EXP_LAST on, and 0 where it is below 2^-20.
 EXP_LAST = curve_tables.EXP_KNOTS[-1] / (1 << MARGIN_SCALE)
 EXP = Curve.of(curve_tables.EXP_KNOTS, curve_tables.EXP, constant=curve_tables.EXP_BEYOND, scale=EXP_SUM_SCALE)
-LOG = Curve.of(curve_tables.LOG_KNOTS, curve_tables.LOG)
+LOG = Curve.of(curve_tables.LOG_KNOTS, curve_tables.LOG, scale=LOG_SUM_SCALE, square=LOG_SQUARE_SCALE)
 
 
 def quadratics(
@@ -81,7 +90,7 @@ def quadratics(
     2e-7 and one unit of the scale.
     """
     rough, low = yield from parallel(
-        truncate.steps(party, x, MARGIN_SCALE - SQUARE_SCALE), below.steps(party, x, curve.knots, bits)
+        truncate.steps(party, x, MARGIN_SCALE - curve.square), below.steps(party, x, curve.knots, bits)
     )
     square, reached = yield from parallel(multiply.steps(party, rough, rough), to_ring.steps(party, ~low))
     # Beyond the pieces the square of x may wrap around, but its coefficient is exactly 0 there.
@@ -94,7 +103,7 @@ def quadratics(
 def logarithm(party: Party, x: AShare, low: int, high: int) -> Steps[AShare]:
     """[x] -> [ln x], [n]: the octave of x, then quadratics on its mantissa. Twelve rounds.
 
-    The integer word of x must be in 2^low .. 2^(high + 1).
+    The integer word of x must be below 2^(high + 1). Words below 2^low count as 2^low.
     """
     octaves = [1 << j for j in range(low + 1, high + 1)]
     mantissa, _, below_octave = yield from normalise.steps(party, x, low, high, also=octaves)
@@ -103,5 +112,7 @@ def logarithm(party: Party, x: AShare, low: int, high: int) -> Steps[AShare]:
         quadratics(party, mantissa.times(1 << MARGIN_SCALE - MANTISSA, MARGIN_SCALE - MANTISSA), LOG),
         to_ring.steps(party, ~below_octave),
     )
-    octave = reached.sum(axis=-1) + (low - x.scale)
-    return logs + octave.times(round(ln(2) * (1 << MARGIN_SCALE)), MARGIN_SCALE)
+    # Rounded octave by octave, so that the errors of many do not add up.
+    logs_of_octaves = [round(j * ln(2) * (1 << MARGIN_SCALE)) for j in range(low - x.scale, high + 1 - x.scale)]
+    octave = reached.times(np.diff(logs_of_octaves), MARGIN_SCALE).sum(axis=-1)
+    return logs + octave + logs_of_octaves[0]

@@ -126,10 +126,15 @@ def squared(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
 def auc(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
     """[margin] and [label], 0 or 1, of n < 2^21 rows -> [AUC] at MARGIN_SCALE; 0 if all labels are equal."""
     below_cuts = yield from _counts_below(party, margin, labels, CUTS)
-    counts, sums = _differences(below_cuts), below_cuts[:, 1:] + below_cuts[:, :-1]
+    return (yield from auc_of_counts(party, below_cuts.reshape(2, 1, -1), len(labels)))
+
+
+def auc_of_counts(party: Party, below_cuts: AShare, rows: int) -> Steps[AShare]:
+    """[numbers of ones and zeros below each cut], [2, d, cuts], 0 below the first -> [AUC] at MARGIN_SCALE, [d]."""
+    counts, sums = _differences(below_cuts), below_cuts[..., 1:] + below_cuts[..., :-1]
     wins, pairs = yield from parallel(multiply.steps(party, counts[0], sums[1]), _pairs(party, below_cuts))
     # Twice the correctly ordered pairs, over twice all pairs.
-    return (yield from _over(party, wins.sum().reshape(1), pairs + pairs, len(labels) ** 2))
+    return (yield from _over(party, wins.sum(axis=-1), pairs + pairs, rows**2))
 
 
 def ks(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
@@ -138,11 +143,16 @@ def ks(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
     0 if all labels are equal.
     """
     below_cuts = yield from _counts_below(party, margin, labels, CUTS)
-    totals = stack([below_cuts[1, -1:], below_cuts[0, -1:]]).map(lambda w: np.broadcast_to(w, below_cuts.shape))
+    return (yield from ks_of_counts(party, below_cuts.reshape(2, 1, -1), len(labels)))
+
+
+def ks_of_counts(party: Party, below_cuts: AShare, rows: int) -> Steps[AShare]:
+    """[numbers of ones and zeros below each cut], [2, d, cuts] -> [KS] at MARGIN_SCALE, [d]."""
+    totals = stack([below_cuts[1, :, -1:], below_cuts[0, :, -1:]]).map(lambda w: np.broadcast_to(w, below_cuts.shape))
     crossed, pairs = yield from parallel(multiply.steps(party, below_cuts, totals), _pairs(party, below_cuts))
-    most, difference = len(labels) ** 2, crossed[0] - crossed[1]
-    distances = concatenate([difference, -difference]) + most
-    _, largest = yield from argmax.steps(party, distances.reshape(1, -1), (2 * most).bit_length())
+    most, difference = rows**2, crossed[0] - crossed[1]
+    distances = concatenate([difference, -difference], axis=-1) + most
+    _, largest = yield from argmax.steps(party, distances, (2 * most).bit_length())
     return (yield from _over(party, largest - most, pairs, most))
 
 
@@ -171,17 +181,17 @@ def _counts_below(party: Party, margin: AShare, labels: AShare, cuts: list[int])
 
 
 def _differences(below_cuts: AShare) -> AShare:
-    """Return the numbers of rows between neighbouring cuts, [2, cuts + 1]."""
-    return below_cuts[:, 1:] - below_cuts[:, :-1]
+    """Return the numbers of rows between neighbouring cuts, [2, .., cuts + 1]."""
+    return below_cuts[..., 1:] - below_cuts[..., :-1]
 
 
 def _pairs(party: Party, below_cuts: AShare) -> Steps[AShare]:
-    """Return [number of pairs of a one and a zero], [1]."""
-    return multiply.steps(party, below_cuts[0, -1:], below_cuts[1, -1:])
+    """Return [number of pairs of a one and a zero], [d]."""
+    return multiply.steps(party, below_cuts[0, ..., -1], below_cuts[1, ..., -1])
 
 
 def _over(party: Party, part: AShare, whole: AShare, most: int) -> Steps[AShare]:
-    """[part], [whole], integers with part <= whole <= most -> [part / whole] at MARGIN_SCALE, [1]; 0 if whole is 0."""
+    """[part], [whole], integers with part <= whole <= most -> [part / whole] at MARGIN_SCALE; 0 if whole is 0."""
     y, s = yield from reciprocal.steps(party, whole, 0, max(2, most.bit_length()))
     scaled = yield from multiply.steps(party, part, s)
     ratio = yield from multiply.steps(party, scaled, y)

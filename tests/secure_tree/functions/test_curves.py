@@ -16,9 +16,12 @@ from secure_tree.functions.curves import (
     EXP_SCALE,
     EXP_SUM_SCALE,
     LOG_SIGMOID,
+    LOG_SQUARE_SCALE,
+    LOG_SUM_SCALE,
     MARGIN_BITS,
     MARGIN_LIMIT,
     SOFTPLUS,
+    SQUARE_SCALE,
     SUM_SCALE,
     logarithm,
     quadratics,
@@ -32,14 +35,16 @@ HEAD = '''"""Integer coefficients of the public curves, the same on every machin
 
 `python -m tests.secure_tree.functions.test_curves` generates them in exact arithmetic, and the test repeats the
 computation. Each triple is a piece of a curve: the coefficients of 1, x and x^2, at scales 50, 30 and 22 (for EXP 58,
-38 and 30), of the quadratic through both ends and the middle of the piece.
+38 and 30, for LOG 58, 38 and 20), of the quadratic through both ends and the middle of the piece.
 """
 
 # fmt: off
 '''
 
 
-def pieces(function: Callable[[Decimal], Decimal], knots: range, scale: int = SUM_SCALE) -> list[list[int]]:
+def pieces(
+    function: Callable[[Decimal], Decimal], knots: range, scale: int = SUM_SCALE, square: int = SQUARE_SCALE
+) -> list[list[int]]:
     """Compute the quadratic of every piece in exact arithmetic, from values with 60 digits."""
     lines = []
     with localcontext(prec=DIGITS):
@@ -53,7 +58,7 @@ def pieces(function: Callable[[Decimal], Decimal], knots: range, scale: int = SU
             lines.append(
                 [
                     round(c * 2**s)
-                    for c, s in zip((constant, slope, curve), (scale, scale - 20, scale - 28), strict=True)
+                    for c, s in zip((constant, slope, curve), (scale, scale - 20, scale - 2 * square), strict=True)
                 ]
             )
     return lines
@@ -71,7 +76,7 @@ def tables() -> dict[str, list]:
         "LOG_SIGMOID": pieces(lambda x: 12 - (ONE + (-x).exp()).ln(), curve_tables.KNOTS),
         "EXP": pieces(lambda x: x.exp(), curve_tables.EXP_KNOTS, EXP_SUM_SCALE),
         "EXP_BEYOND": beyond,
-        "LOG": pieces(lambda x: x.ln(), curve_tables.LOG_KNOTS),
+        "LOG": pieces(lambda x: x.ln(), curve_tables.LOG_KNOTS, LOG_SUM_SCALE, LOG_SQUARE_SCALE),
         "LAPLACE_CUTS": cuts,
     }
 
@@ -124,7 +129,15 @@ def test_quadratics():
 
 def test_logarithm():
     x = np.unique(np.round(np.geomspace(1 << 6, (1 << 29) - 1, 3000)).astype(int))
-    assert np.abs(on_shares(logarithm, x, 6, 28, scale=0) - np.log(x)).max() < 1e-4
+    off = np.abs(on_shares(logarithm, x, 6, 28, scale=0) - np.log(x))
+    assert off.max() < 1.2e-5 and off[x < 1 << 18].max() < 5e-6
+
+
+def test_the_logarithm_of_few_is_that_of_the_least():
+    x = np.array([0, 1, 2, 63, 64])
+    for low in (0, 1, 6):
+        found = on_shares(logarithm, x, low, 20, scale=0)
+        assert np.abs(found - np.log(np.maximum(x, 1 << low))).max() < 1e-5
 
 
 if __name__ == "__main__":
