@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from protocols.runtime import run_local
     from secure_tree import SecureXGBClassifier, SecureXGBRegressor
     from secure_tree.cross_validation import cross_validate, grid_search
+    from secure_tree.explore.explore import explore
     from sharewood.job.session import connect
     from sharewood.warming_up import warm_up
 
@@ -19,6 +20,7 @@ __all__ = [
     "__version__",
     "connect",
     "cross_validate",
+    "explore",
     "grid_search",
     "run_local",
     "warm_up",
@@ -29,6 +31,7 @@ _HOMES = {
     "SecureXGBRegressor": "secure_tree",
     "connect": "sharewood.job.session",
     "cross_validate": "secure_tree.cross_validation",
+    "explore": "secure_tree.explore.explore",
     "grid_search": "secure_tree.cross_validation",
     "run_local": "protocols.runtime",
     "warm_up": "sharewood.warming_up",

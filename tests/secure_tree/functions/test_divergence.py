@@ -31,12 +31,12 @@ def on_shares(p, q, bits, **how):
     return *(opened(part) / UNIT for part in zip(*halves, strict=True)), parties
 
 
-@pytest.mark.parametrize(("rows", "error"), [(1000, 1e-5), (100_000, 1e-5), (1 << 20, 1e-5), (1 << 24, 1e-4)])
+@pytest.mark.parametrize(("rows", "error"), [(1000, 1e-5), (100_000, 1e-5), (1 << 20, 1e-5), (1 << 29, 1e-5)])
 def test_as_defined(rows, error):
     p, q = counts(rows, (40, 11))
     found, woe, _ = on_shares(p, q, rows.bit_length())
     expected, expected_woe = plain(p, q)
-    assert np.abs(found - expected).max() < error and np.abs(woe - expected_woe).max() < 1.2e-5
+    assert np.abs(found - expected).max() < error and np.abs(woe - expected_woe).max() < 2e-5
 
 
 def test_without_a_dealer():
@@ -63,9 +63,9 @@ def test_cost():
     p, q = counts(100_000, (50, 11))
     *_, parties = on_shares(p, q, 17)
     total = parties[0].meter.total
-    assert (total.rounds, total.sent // 8, total.received // 8) == (21, 171539, 171539)
+    assert (total.rounds, total.sent // 8, total.received // 8) == (22, 170665, 170665)
 
 
 def test_counts_beyond_the_range_are_refused():
-    with pytest.raises(RangeError, match="below 2\\^26"):
-        on_shares(np.ones((1, 2), int), np.ones((1, 2), int), 27)
+    with pytest.raises(RangeError, match="below 2\\^36"):
+        on_shares(np.ones((1, 2), int), np.ones((1, 2), int), 37)

@@ -1,0 +1,255 @@
+"""What both parties agree on before an exploration: its parameters and facts, floors, budgets, and the ledger's line.
+
+Nothing is computed on shares before the line is on disk at both parties, so a run that ends early costs budget.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import numpy as np
+
+from mpc.errors import ConfigError, DataError, PeerFailure
+from mpc.host.ledger import START, Ledger
+from mpc.party import Party
+from secure_tree.agreement.messages import Count, Hexadecimal, Message, Names, Plain, Power, Text, exchange
+from secure_tree.agreement.training import pairing_id, same_names, same_rows
+from secure_tree.data.bins import Counted
+from secure_tree.data.categories import Dictionary, unite
+from secure_tree.explore.config import ExploreConfig
+from secure_tree.explore.own_table import OwnTable, class_of
+from secure_tree.explore.precision import entropy, released_bits
+from secure_tree.public.exact import ceil_log2, digest
+
+Refusal = Literal["", "class_rows", "bits", "cell_rows"]
+
+
+class ExploreFacts(Message):
+    """A party's part of the public facts. exponent: of a power of two above the largest weight. last: its last line."""
+
+    parameters: dict[Text, Plain]
+    names: Names
+    categories: dict[Text, list[Text]]
+    rows: Count
+    labelled: bool
+    missing: bool
+    periods: bool
+    exponent: Power | None
+    seconds: Count
+    token: Hexadecimal
+    ledger: bool
+    lines: Count
+    head: Hexadecimal
+    last: Text | None
+
+
+class Consent(Message):
+    """Why a party refuses a release, if it does."""
+
+    refusal: Refusal
+
+
+@dataclass(frozen=True)
+class Explored:
+    """The public facts of an exploration. names: of each party, by rows those of both under party 0.
+
+    bins: with that of missing values, if there is one. exponent: None without weights. bits: of each part that is
+    released. spent: bits of earlier releases about the same labels.
+    """
+
+    config: ExploreConfig
+    run: str
+    names: tuple[tuple[str, ...], tuple[str, ...]]
+    categories: Dictionary
+    rows: tuple[int, int]
+    label_holder: int | None
+    bins: int
+    periods: bool
+    exponent: int | None
+    bits: Mapping[str, int]
+    spent: int
+    seconds: int
+
+    @property
+    def every(self) -> list[tuple[int, str]]:
+        """Each feature as its party and name."""
+        return [(p, name) for p, own in enumerate(self.names) for name in own]
+
+    @property
+    def ordered(self) -> np.ndarray:
+        """Whether the bins of each feature have an order, bool[d]."""
+        return np.array([name not in self.categories for _, name in self.every], bool)
+
+    @property
+    def row_count(self) -> int:
+        return sum(self.rows) if self.label_holder is None else self.rows[0]
+
+    @property
+    def numbers_of_missing(self) -> bool:
+        """Whether the last bin holds missing values."""
+        return self.bins > self.config.bins
+
+
+def agree(party: Party, config: ExploreConfig, own: OwnTable, missing: bool, ledger: Ledger | None) -> Explored:
+    """Exchange the facts of both tables. Raises ConfigError or DataError at both parties."""
+    weights = own.labels.weights
+    mine = ExploreFacts.of(
+        parameters=_flat(config),
+        names=own.names,
+        categories=own.categories,
+        rows=own.rows,
+        labelled=own.labels.labels is not None,
+        missing=missing,
+        periods=own.period is not None,
+        exponent=None if weights is None else ceil_log2(float(max(weights.max(), 1e-300))),
+        seconds=int(time.time()),
+        token=party.draw(16).hex(),
+        ledger=ledger is not None,
+        lines=len(ledger.lines) if ledger else 0,
+        head=ledger.head if ledger else START,
+        last=ledger.last if ledger else None,
+    )
+    theirs = exchange(party, "explore.facts", mine)
+    for name, value in mine.parameters.items():
+        if theirs.parameters.get(name) != value:
+            raise ConfigError(
+                f"the parties disagree on {name}: {value} here, {theirs.parameters.get(name)!r:.60} at the other"
+            )
+    if mine.ledger != theirs.ledger:
+        raise ConfigError("both parties must keep a ledger, or neither: one of them has none")
+    if ledger:
+        ledger.agree(theirs.lines, theirs.head, theirs.last)
+    return _joined(config, party.rank, mine, theirs, ledger)
+
+
+def _joined(
+    config: ExploreConfig, rank: int, mine: ExploreFacts, theirs: ExploreFacts, ledger: Ledger | None
+) -> Explored:
+    first, second = ordered = (mine, theirs) if rank == 0 else (theirs, mine)
+    holder = None
+    names = tuple(first.names), tuple(second.names)
+    if config.partition == "horizontal":
+        same_names(tuple(mine.names), tuple(theirs.names))
+        names, categories = (names[0], ()), unite(first.categories, second.categories)
+        if config.of_labels and not (mine.labelled and theirs.labelled):
+            raise DataError("y: by rows both parties must have labels for these statistics")
+    else:
+        same_rows(mine.rows, theirs.rows)
+        categories = {**first.categories, **second.categories}
+        if (mine.labelled and theirs.labelled) or (config.of_labels and not (mine.labelled or theirs.labelled)):
+            raise DataError(f"y: {'both parties have' if mine.labelled else 'neither party has'} labels")
+        holder = rank if mine.labelled else 1 - rank
+    if not any(names):
+        raise DataError("X: there are no features")
+    if mine.periods != theirs.periods and config.partition == "horizontal":
+        raise DataError("period: only one party has periods")
+    periods = mine.periods and theirs.periods
+    if "psi" in config.statistics and config.partition == "vertical" and not periods:
+        raise DataError("period must be given at both parties for psi by columns")
+    few = min(mine.rows, theirs.rows)
+    if few < config.floors.rows:
+        raise DataError(
+            f"each party must have at least {config.floors.rows} rows (floors.rows), got {mine.rows} here and "
+            f"{theirs.rows} at the other"
+        )
+    rows, bins = (first.rows, second.rows), config.bins + (mine.missing or theirs.missing)
+    features = len(names[0]) + len(names[1])
+    # A row of a party without weights counts 1.
+    given = [f.exponent for f in ordered if f.labelled]
+    exponent = None if given == [None] * len(given) else max(e or 0 for e in given)
+    bits = released_bits(config, rows, features, bins)
+    run = pairing_id(first.token, second.token)
+    entries = ledger.entries if ledger else []
+    spent = sum(e["bits"] for e in entries if e["kind"] == "explore" and e["label"] == config.label)
+    return Explored(config, run, names, categories, rows, holder, bins, periods, exponent, bits, spent, first.seconds)
+
+
+def settle(party: Party, facts: Explored, own: OwnTable, ledger: Ledger | None, nearest: int | None) -> int | None:
+    """Let both parties consent to the release, and write its line; return the line's number.
+
+    `nearest`: the fewest own rows in which an earlier release differs. Raises DataError at a party that refuses, and
+    PeerFailure at the other.
+    """
+    config, floors, total = facts.config, facts.config.floors, sum(facts.bits.values())
+    counts = class_counts(own, config) if config.of_labels else []
+    budget = floors.bits * entropy(counts)
+    told = {
+        "class_rows": f"a class has fewer than {floors.class_rows} rows (floors.class_rows)",
+        "bits": "its budget of released bits would be exceeded (floors.bits)",
+        "cell_rows": f"its rows differ from those of an earlier release in fewer than {floors.cell_rows} rows "
+        "(floors.cell_rows)",
+    }
+    mine: Refusal = ""
+    if counts and min(counts) < floors.class_rows:
+        mine = "class_rows"
+    elif counts and facts.spent + total > budget:
+        mine = "bits"
+        told[mine] = (
+            f"the release tells up to {total} bits about the label {config.label!r} and earlier ones told "
+            f"{facts.spent}, of at most {budget:.0f} (floors.bits): ask for fewer numbers"
+        )
+    elif nearest is not None and nearest < floors.cell_rows:
+        mine = "cell_rows"
+    theirs = exchange(party, "explore.consent", Consent.of(refusal=mine)).refusal
+    if mine:
+        raise DataError(f"this party refuses the release: {told[mine]}")
+    if theirs:
+        raise PeerFailure(f"the other party refuses the release: {told[theirs]}")
+    if ledger is None:
+        return None
+    ledger.append(
+        ledger.next(
+            {
+                "kind": "explore",
+                "run": facts.run,
+                "time": datetime.fromtimestamp(facts.seconds, UTC).isoformat(),
+                "label": config.label,
+                "what": dict(facts.bits),
+                "bits": total,
+                "options": _flat(config),
+                "schema": digest(facts.names, facts.categories),
+                "rows": facts.rows,
+            }
+        )
+    )
+    return len(ledger.lines) - 1
+
+
+def class_counts(own: OwnTable, config: ExploreConfig) -> list[int]:
+    """Return the number of a party's own rows of each class, [] without labels; numbers are cut at its own quantiles.
+
+    Raises DataError.
+    """
+    labels = own.labels.labels
+    if labels is None:
+        return []
+    edges = cut_labels(labels, config) if config.numbers else None
+    found: list[int] = np.bincount(class_of(own, edges), minlength=config.classes).tolist()
+    return found
+
+
+def cut_labels(labels: np.ndarray, config: ExploreConfig) -> np.ndarray:
+    """Return where the classes of labels that are numbers begin at own quantiles, float32[classes]."""
+    return Counted.of(labels.astype(np.float32)).spread(config.classes)
+
+
+def check_classes(party: Party, config: ExploreConfig, counts: np.ndarray) -> None:
+    """Raise DataError at both parties if a class of joint numbers has too few rows at one of them."""
+    few = min(counts) < config.floors.class_rows
+    theirs = exchange(party, "explore.classes", Consent.of(refusal="class_rows" if few else "")).refusal
+    if few or theirs:
+        raise DataError(
+            f"{'this party' if few else 'the other party'} has fewer than {config.floors.class_rows} rows of a class "
+            "(floors.class_rows) when labels are cut at joint quantiles"
+        )
+
+
+def _flat(config: ExploreConfig) -> dict[str, Any]:
+    """Return the parameters as plain values, those of the floors by dotted names."""
+    values = config.model_dump()
+    floors = values.pop("floors")
+    return values | {f"floors.{name}": value for name, value in floors.items()}

@@ -1,0 +1,79 @@
+"""What an exploration computes and reveals: public, and the same at both parties."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from secure_tree.public.config import Parameters, Partition
+
+Statistic = Literal["iv", "auc", "ks", "psi"]
+# Statistics of the labels, by which features can be ranked.
+Rank = Literal["iv", "auc", "ks"]
+Reveal = Literal["names", "numbers", "woe"]
+OF_LABELS: tuple[Statistic, ...] = ("iv", "auc", "ks")
+
+
+class Floors(Parameters):
+    """Below these, nothing is revealed."""
+
+    rows: int = Field(1000, ge=2)
+    """Fewest rows of each party."""
+    class_rows: int = Field(100, ge=1)
+    """Fewest rows of each class, by rows at each party."""
+    cell_rows: int = Field(10, ge=1)
+    """Fewest rows of a bin, of each class where a weight of evidence is shown; rows by which two releases differ."""
+    digits: int = Field(3, ge=1, le=6)
+    """Most decimals of a number; fewer where its standard error is larger."""
+    bits: float = Field(0.05, gt=0, le=1)
+    """Fraction of the labels' entropy that all releases together may reveal."""
+
+
+class ExploreConfig(Parameters):
+    """Parameters of an exploration. They must be equal at both parties."""
+
+    partition: Partition = "horizontal"
+    """Each party has some rows of all features, or some features of all rows."""
+    statistics: tuple[Statistic, ...] = ("iv",)
+    """Statistics of each feature: information value `iv`, `auc` and `ks` of the feature's bin, stability index `psi`
+    between the periods or, by rows, the parties.
+    """
+    bins: int = Field(10, ge=2, le=64)
+    """Bins per feature, of about equally many rows; one more for missing values."""
+    reveal: Reveal = "names"
+    """Only the names of the `top` features, in addition their numbers, or in addition the weight of evidence by bin."""
+    top: int = Field(100, ge=1)
+    """How many features are named. With as many as there are, none is left out and numbers are of all."""
+    rank: Rank = "iv"
+    """The statistic by which they are chosen: `auc` by its distance from one half."""
+    to: int | None = Field(None, ge=0, le=1)
+    """The rank of the party that learns the numbers. None: both."""
+    classes: int = Field(2, ge=2, le=100)
+    """Number of classes of the labels. Of more than two, each is compared with the others, and statistics add up."""
+    numbers: bool = False
+    """Labels are numbers, which are cut at their quantiles into `classes` classes of equally many rows."""
+    label: str = "label"
+    """The name of the labels in the ledger: the budget of bits is that of this name."""
+    floors: Floors = Field(default_factory=Floors.of)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> ExploreConfig:
+        if len(set(self.statistics)) < len(self.statistics):
+            raise ValueError(f"statistics must be distinct, got {', '.join(self.statistics)}")
+        return self
+
+    @property
+    def groups(self) -> int:
+        """How many classes are compared with the others."""
+        return self.classes if self.classes > 2 else 1
+
+    @property
+    def shown(self) -> tuple[Statistic, ...]:
+        """The statistics whose numbers are revealed."""
+        return () if self.reveal == "names" else self.statistics
+
+    @property
+    def of_labels(self) -> bool:
+        """Whether labels are needed."""
+        return self.reveal != "numbers" or any(s in OF_LABELS for s in self.statistics)

@@ -1,0 +1,164 @@
+"""Explore joint data before a training: names of the best features and, on request, rounded numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpc.errors import ConfigError
+from mpc.host.encryption import FileKey
+from mpc.host.ledger import Ledger
+from mpc.party import Party
+from mpc.planning import planned
+from mpc.shares import AShare
+from secure_tree.data.inputs import ColumnLike, TableLike
+from secure_tree.explore.agreement import Explored, agree, class_counts, settle
+from secure_tree.explore.config import OF_LABELS, ExploreConfig, Statistic
+from secure_tree.explore.histograms import STAGE, OwnSums, between_parties_or_periods, histograms, own_sums
+from secure_tree.explore.own_rows import OwnRows
+from secure_tree.explore.own_table import OwnBins, OwnTable
+from secure_tree.explore.precision import entropy
+from secure_tree.explore.result import Exploration, Screened
+from secure_tree.explore.statistics import best, reveal_rounded, reveal_woe, shown_bins, statistic
+from secure_tree.interface.conventions import needs_party
+
+
+def explore(
+    party: Party,
+    X: TableLike,
+    y: ColumnLike | None = None,
+    sample_weight: ColumnLike | None = None,
+    *,
+    period: ColumnLike | None = None,
+    ids: ColumnLike | None = None,
+    ledger: str | Path | None = None,
+    key: FileKey | None = None,
+    **parameters: Any,
+) -> Exploration:
+    """Explore the tables of both parties, who must call this at the same time with the same parameters.
+
+    By default, only the names of the `top` features with the largest information value are revealed. Public are also
+    row counts, names of features with their categories, whether values are missing, and by rows the edges of the bins.
+
+    Parameters
+    ----------
+    party : Party
+        The connection to the other party.
+    X : array [n, d] or DataFrame
+        The features of this party, in which values may be missing. Columns of dtype `category` are categorical.
+    y : array [n], optional
+        Labels 0, 1, ..., or numbers with `numbers`. None at the party without labels of data by columns.
+    sample_weight : array [n], optional
+        A weight for each label, used to 2^-12 of the largest.
+    period : array [n], optional
+        0 or 1 for each row: `psi` compares the bins of the two periods.
+    ids : array [n], optional
+        An id for each row, by which the ledger recognises rows. None: rows are recognised by their content.
+    ledger : path, optional
+        This party's ledger of releases, which both parties must keep, or neither. Without one, each call has the whole
+        budget of bits.
+    key : FileKey, optional
+        Encrypts the hashes of this party's rows beside the ledger.
+    parameters
+        As of `ExploreConfig`, such as `partition`, `top`, `statistics` and `reveal`.
+
+    Raises
+    ------
+    ConfigError
+        If parameters are invalid, or differ between the parties.
+    DataError
+        If a table is invalid, or if this party refuses the release: below a floor, or beyond its budget.
+    PeerFailure
+        If the other party refuses, or the connection fails.
+    """
+    config = ExploreConfig.of(**parameters)
+    needs_party(party, "explore(party, X, y)")
+    if party.workers:
+        raise ConfigError("an exploration needs its rows in one process: connect without shards")
+    table = OwnTable.read(X, y, sample_weight, period, config)
+    kept = Ledger(ledger) if ledger is not None else None
+    rows = OwnRows(kept.path, key) if kept else None
+    hashes = rows.hashes(table, None if ids is None else np.asarray(ids)) if rows else None
+    bins = None
+    if config.partition == "vertical":
+        bins = OwnBins.of(table, config.bins, config.floors.cell_rows)
+        missing = bins.missing
+    else:
+        missing = any(bool(np.isnan(features).any()) for _, features in table.portions())
+    facts = agree(party, config, table, missing, kept)
+    nearest = rows.nearest(hashes) if rows and hashes is not None else None
+    number = settle(party, facts, table, kept, nearest)
+    if rows and hashes is not None:
+        rows.add(hashes)
+    before = len(party.revealed)
+    own = own_sums(party, facts, table, bins)
+    chosen, numbers, woe = _computed(party, facts, own)
+    counts = class_counts(table, config) if config.of_labels else []
+    features = [facts.every[f] for f in chosen]
+    mine = party.rank if facts.label_holder is not None else 0
+    names = tuple(name for p, name in features if p == 0), tuple(name for p, name in features if p == 1)
+    return Exploration(
+        screened=Screened(names, mine, config.rank, len(facts.every), number),
+        features=features,
+        numbers=numbers,
+        woe=woe,
+        starts=dict(zip(facts.names[mine], own.starts, strict=True)),
+        own=table.summary(),
+        bits=facts.bits,
+        spent=facts.spent,
+        budget=config.floors.bits * entropy(counts) if counts else None,
+        ledger=number,
+        revealed=list(dict.fromkeys(party.revealed[before:])),
+    )
+
+
+def _computed(
+    party: Party, facts: Explored, own: OwnSums
+) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray | None]:
+    """Return the numbers of the chosen features, their revealed statistics, and their weights of evidence."""
+    config, d = facts.config, len(facts.every)
+    chosen, of_labels = np.arange(d), None
+    if config.of_labels:
+        counted = planned(party, STAGE, lambda party: party.run(histograms(party, facts, own)))
+        if config.top < d:
+            what = f"which {config.top} of {d} features have the largest {config.rank}"
+            bits = planned(party, STAGE, lambda party: party.reveal(party.run(best(party, facts, *counted)), what=what))
+            assert bits is not None, "revealed to both"
+            chosen = np.flatnonzero(bits)
+        of_labels = counted[0][:, chosen], counted[1][:, chosen]
+    if config.reveal == "names":
+        return chosen, {}, None
+    compared: dict[Statistic, tuple[AShare, AShare] | None] = dict.fromkeys(OF_LABELS, of_labels)
+    wanted: tuple[Statistic, ...] = (*config.shown, "iv") if config.reveal == "woe" else config.shown
+    if "psi" in config.statistics:
+        first, second = between_parties_or_periods(party, facts, own)
+        compared["psi"] = first[None, chosen], second[None, chosen]
+
+    def program(party: Party) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
+        found, woe = [], None
+        for name in dict.fromkeys(wanted):
+            pair = compared[name]
+            assert pair is not None, "its labels are there"
+            value, of_bins = party.run(statistic(party, name, facts, *pair))
+            found.append((name, value))
+            woe = of_bins if name == "iv" else woe
+        numbers = reveal_rounded(party, facts, [(name, value) for name, value in found if name in config.shown])
+        if config.reveal != "woe" or of_labels is None or woe is None:
+            return numbers, None
+        shown = party.run(shown_bins(party, facts, *of_labels, _own_cells(facts, own, chosen)))
+        return numbers, reveal_woe(party, facts, woe, shown)
+
+    numbers, woe = planned(party, STAGE, program)
+    for name in {"auc", "ks"} & numbers.keys():
+        numbers[name][:, ~facts.ordered[chosen]] = np.nan
+    return chosen, numbers, woe
+
+
+def _own_cells(facts: Explored, own: OwnSums, chosen: np.ndarray) -> np.ndarray | None:
+    """Return a party's own counts of each class and the others by bin, [2, groups, chosen, bins]; None by columns."""
+    if facts.label_holder is not None or own.labels is None:
+        return None
+    cells, groups = own.labels[:, chosen], facts.config.groups
+    return np.stack([cells[:groups], cells[groups:] - cells[:groups]])

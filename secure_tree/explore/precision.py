@@ -1,0 +1,56 @@
+"""How finely a statistic is revealed, and how many bits that tells about the labels.
+
+A number is rounded on shares to a multiple of 2^-f, the power of two below its standard error. The standard error is
+the least that so many rows allow, because the number of positives is secret: one label then seldom changes the number.
+A release counts all values that its numbers can take, and the possible choices of names.
+"""
+
+from __future__ import annotations
+
+import math
+
+from secure_tree.explore.config import ExploreConfig, Statistic
+from secure_tree.public.exact import ceil_log2
+
+# Bits behind the point of a weight of evidence: one decimal.
+WOE_FRACTION = 3
+# The bits before the point of a logarithm of fewer than 2^26 rows, and of a divergence, which is at most twice that.
+_LOG_BITS, _DIVERGENCE_BITS = 5, 6
+
+
+def fraction(statistic: Statistic, config: ExploreConfig, rows: tuple[int, int], bins: int) -> int:
+    """Return the bits behind the point."""
+    first, second = rows if statistic == "psi" and config.partition == "horizontal" else (sum_of(config, rows) / 2,) * 2
+    if statistic in ("iv", "psi"):
+        error = math.sqrt(2 * (bins - 1)) * (1 / first + 1 / second)
+    else:
+        # Of the area under the curve, and of the largest distance, as if half of the rows were positive.
+        error = math.sqrt((1 / 3 if statistic == "auc" else 1 / 4) / (first + second))
+    digits = ceil_log2(10.0**config.floors.digits)
+    return max(1, min(digits, ceil_log2(1 / error)))
+
+
+def sum_of(config: ExploreConfig, rows: tuple[int, int]) -> int:
+    """Return the number of rows of both tables together."""
+    return sum(rows) if config.partition == "horizontal" else rows[0]
+
+
+def released_bits(config: ExploreConfig, rows: tuple[int, int], features: int, bins: int) -> dict[str, int]:
+    """Return the bits of each part of a release about the labels: names, numbers and weights of evidence."""
+    chosen, groups = min(config.top, features), config.groups
+    found = {}
+    if config.of_labels:
+        found["names"] = (math.comb(features, chosen) - 1).bit_length()
+    for statistic in config.shown:
+        if statistic != "psi":
+            whole = _DIVERGENCE_BITS if statistic == "iv" else 0
+            found[statistic] = chosen * (fraction(statistic, config, rows, bins) + whole)
+    if config.reveal == "woe":
+        found["woe"] = chosen * groups * bins * (1 + WOE_FRACTION + _LOG_BITS + 1)
+    return found
+
+
+def entropy(counts: list[int]) -> float:
+    """Return the entropy of labels in bits, n H(P / n) for two classes, from the number of rows of each class."""
+    n = sum(counts)
+    return sum(c * math.log2(n / c) for c in counts if c)

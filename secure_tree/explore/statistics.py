@@ -1,0 +1,116 @@
+"""Statistics of each feature on shares, rounded on shares, and what of them is revealed.
+
+Functionality  shared histograms of the labels -> <one of the `top` features>, opened; for these, numbers rounded to
+               their standard errors and, where both classes have enough rows in a bin, its weight of evidence
+Reveals        the bits of the `top` features; each rounded number; for each bin whether it is shown, and its rounded
+               weight of evidence, 0 where it is not
+Security       semi-honest, perfect: composition of perfect protocols
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mpc.arithmetic.bits import and_bits, select
+from mpc.comparison.comparison import below
+from mpc.comparison.largest import largest
+from mpc.party import Party
+from mpc.rounding.truncation import floor
+from mpc.rounds import Steps
+from mpc.shares import AShare, BShare, concatenate, stack
+from secure_tree.explore.agreement import Explored
+from secure_tree.explore.config import Statistic
+from secure_tree.explore.own_table import WEIGHT_BITS
+from secure_tree.explore.precision import WOE_FRACTION, fraction
+from secure_tree.functions.divergence import divergence
+from secure_tree.functions.metrics import auc_of_counts, ks_of_counts
+from secure_tree.public.numerics import MARGIN_SCALE
+
+# Bits of a statistic at MARGIN_SCALE, or of the difference of two: below 2^12 even as a sum over 100 classes.
+_BITS = MARGIN_SCALE + 13
+
+
+def curve_counts(facts: Explored, p: AShare, q: AShare) -> AShare:
+    """[p], [q] of [.., d, bins] -> [counts up to each bin], [2, .., bins' + 1]; missing values are left out."""
+    cells = stack([p, q])[..., : facts.config.bins]
+    return concatenate([cells[..., :1] - cells[..., :1], cells.cumsum(axis=-1)], axis=-1)
+
+
+def statistic(party: Party, name: Statistic, facts: Explored, p: AShare, q: AShare) -> Steps[tuple[AShare, AShare]]:
+    """[p], [q], [groups, d, bins] -> [statistic] at MARGIN_SCALE, [groups, d]; of `iv` and `psi` also [w], as p."""
+    groups, d, bins = p.shape
+    flat = p.reshape(groups * d, bins), q.reshape(groups * d, bins)
+    woe = p
+    if name in ("iv", "psi"):
+        unit = 0 if facts.exponent is None or name == "psi" else WEIGHT_BITS
+        values, woe = yield from divergence(party, *flat, (facts.row_count << unit).bit_length())
+        woe = woe.reshape(*p.shape)
+    else:
+        of_counts = auc_of_counts if name == "auc" else ks_of_counts
+        values = yield from of_counts(party, curve_counts(facts, *flat), facts.row_count)
+    return values.reshape(groups, d), woe
+
+
+def scores(party: Party, facts: Explored, p: AShare, q: AShare) -> Steps[AShare]:
+    """[p], [q] -> [the number by which features are ranked], [d]."""
+    rank = facts.config.rank
+    values, _ = yield from statistic(party, rank, facts, p, q)
+    if rank == "auc":
+        values = values - (1 << MARGIN_SCALE - 1)
+        low = yield from below.steps(party, values, [0], _BITS)
+        values = values - (yield from select.steps(party, low[..., 0], values + values))
+    return values.sum(axis=0)
+
+
+def best(party: Party, facts: Explored, p: AShare, q: AShare) -> Steps[BShare]:
+    """[p], [q] -> <the feature is one of the `top` best>, [d]."""
+    ranked = yield from scores(party, facts, p, q)
+    return (yield from largest.steps(party, ranked.reshape(1, -1), facts.config.top, _BITS))[0]
+
+
+def rounded(party: Party, values: AShare, fractions: int) -> Steps[AShare]:
+    """[x] at MARGIN_SCALE -> [x rounded to a multiple of 2^-fractions], at scale `fractions`."""
+    shift = MARGIN_SCALE - fractions
+    return (yield from floor.steps(party, values + (1 << shift - 1), shift))
+
+
+def shown_bins(party: Party, facts: Explored, p: AShare, q: AShare, own: np.ndarray | None) -> Steps[BShare]:
+    """[p], [q], [groups, d, bins] -> <each class has enough rows in the bin>.
+
+    By rows, a bin is shown if each party's own rows of each class are none or enough: `own` are its counts of p and q,
+    [2, groups, d, bins].
+    """
+    # A weight is at most a unit of 2^12, so that as many units are no fewer rows.
+    unit = 0 if facts.exponent is None else WEIGHT_BITS
+    least = facts.config.floors.cell_rows << unit
+    if own is None:
+        bits = (facts.row_count << unit).bit_length() + 1
+        few = yield from below.steps(party, stack([p, q]), [least], bits)
+        return (yield from and_bits.steps(party, ~few[0, ..., 0], ~few[1, ..., 0]))
+    enough = ((own == 0) | (own >= least)).all(axis=0).astype(np.uint8)
+    parts = [BShare(enough if party.rank == r else np.zeros_like(enough), party.rank) for r in (0, 1)]
+    return (yield from and_bits.steps(party, *parts))
+
+
+def reveal_rounded(party: Party, facts: Explored, values: Sequence[tuple[Statistic, AShare]]) -> dict[str, np.ndarray]:
+    """Open statistics at MARGIN_SCALE, each rounded; at a party that does not learn them, nothing."""
+    found: dict[str, np.ndarray] = {}
+    for name, value in values:
+        f = fraction(name, facts.config, facts.rows, facts.bins)
+        what = f"the {name} of {value.shape[-1]} features, to {2.0**-f:.2g}"
+        opened = party.reveal(party.run(rounded(party, value, f)), to=facts.config.to, what=what)
+        if opened is not None:
+            found[name] = opened
+    return found
+
+
+def reveal_woe(party: Party, facts: Explored, woe: AShare, shown: BShare) -> np.ndarray | None:
+    """Open which bins are shown, and their rounded weights of evidence: NaN where they are not."""
+    coarse = party.run(rounded(party, woe, WOE_FRACTION))
+    masked = party.run(select.steps(party, shown, coarse))
+    to = facts.config.to
+    bits = party.reveal(shown, to=to, what="which bins have enough rows of both classes")
+    values = party.reveal(masked, to=to, what=f"the weight of evidence of these bins, to {2.0**-WOE_FRACTION:g}")
+    return None if bits is None or values is None else np.where(bits == 1, values, np.nan)
