@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from protocols.runtime import run_local
     from secure_tree import SecureXGBClassifier, SecureXGBRegressor
     from secure_tree.cross_validation import cross_validate, grid_search
-    from secure_tree.explore.explore import explore
     from sharewood.job.session import connect
+    from sharewood.page.exploration import explore
     from sharewood.warming_up import warm_up
 
 __version__ = "0.1.0"
@@ -31,7 +31,7 @@ _HOMES = {
     "SecureXGBRegressor": "secure_tree",
     "connect": "sharewood.job.session",
     "cross_validate": "secure_tree.cross_validation",
-    "explore": "secure_tree.explore.explore",
+    "explore": "sharewood.page.exploration",
     "grid_search": "secure_tree.cross_validation",
     "run_local": "protocols.runtime",
     "warm_up": "sharewood.warming_up",

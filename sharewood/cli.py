@@ -24,7 +24,8 @@ from sharewood.logs import LogFormat, LogLevel, complain, log_to_stderr
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # The files of commands, in the order of the help.
 _FILES = (
-    *("commands/local/[!_]*.py", "commands/setup/[!_]*.py", "commands/hosts/[!_]*.py", "commands/owners/[!_]*.py"),
+    *("commands/local/[!_]*.py", "commands/setup/[!_]*.py", "commands/before/[!_]*.py", "commands/hosts/[!_]*.py"),
+    "commands/owners/[!_]*.py",
     "baselines/fed.py",
 )
 

@@ -48,7 +48,7 @@ class ExploreConfig(Parameters):
     rank: Rank = "iv"
     """The statistic by which they are chosen: `auc` by its distance from one half."""
     to: int | None = Field(None, ge=0, le=1)
-    """The rank of the party that learns the numbers. None: both."""
+    """The party that learns the numbers: its rank, or in a configuration file its name; by default both."""
     classes: int = Field(2, ge=2, le=100)
     """Number of classes of the labels. Of more than two, each is compared with the others, and statistics add up."""
     numbers: bool = False

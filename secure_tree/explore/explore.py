@@ -94,12 +94,13 @@ def explore(
         rows.add(hashes)
     before = len(party.revealed)
     own = own_sums(party, facts, table, bins)
-    chosen, numbers, woe = _computed(party, facts, own)
+    chosen, numbers, woe = computed(party, facts, own)
     counts = class_counts(table, config) if config.of_labels else []
     features = [facts.every[f] for f in chosen]
     mine = party.rank if facts.label_holder is not None else 0
     names = tuple(name for p, name in features if p == 0), tuple(name for p, name in features if p == 1)
     return Exploration(
+        run=facts.run,
         screened=Screened(names, mine, config.rank, len(facts.every), number),
         features=features,
         numbers=numbers,
@@ -114,7 +115,7 @@ def explore(
     )
 
 
-def _computed(
+def computed(
     party: Party, facts: Explored, own: OwnSums
 ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray | None]:
     """Return the numbers of the chosen features, their revealed statistics, and their weights of evidence."""
@@ -126,7 +127,7 @@ def _computed(
             what = f"which {config.top} of {d} features have the largest {config.rank}"
             bits = planned(party, STAGE, lambda party: party.reveal(party.run(best(party, facts, *counted)), what=what))
             assert bits is not None, "revealed to both"
-            chosen = np.flatnonzero(bits)
+            chosen = np.flatnonzero(bits) if party.live else np.arange(config.top)
         of_labels = counted[0][:, chosen], counted[1][:, chosen]
     if config.reveal == "names":
         return chosen, {}, None

@@ -33,7 +33,7 @@ class OwnSums:
     """A party's own sums by bin, uint64[.., d, bins], and where the bins of its features, or all features, begin.
 
     labels: for each class compared and for all rows; None without own labels. periods: of both periods; None without.
-    rows: the own rows of each bin. bins: those of a party by columns.
+    rows: how many of its rows each bin has. bins: those of a party by columns.
     """
 
     labels: np.ndarray | None
@@ -62,7 +62,7 @@ def own_sums(party: Party, facts: Explored, own: OwnTable, bins: OwnBins | None)
     else:
         categorical = ~facts.ordered
         for some, features in own.portions():
-            joint = _joint_edges(party, facts, features, config.bins, np.flatnonzero(categorical[some]).tolist())
+            joint = joint_edges_of(party, facts, features, config.bins, np.flatnonzero(categorical[some]).tolist())
             parts.append(sums(numbers_at(features, joint, categorical[some]), size, every))
             names = facts.names[0][some]
             starts += [facts.categories.get(name, line.tolist()) for name, line in zip(names, joint, strict=True)]
@@ -79,7 +79,7 @@ def own_sums(party: Party, facts: Explored, own: OwnTable, bins: OwnBins | None)
     )
 
 
-def _joint_edges(
+def joint_edges_of(
     party: Party, facts: Explored, features: np.ndarray, size: int, categorical: Sequence[int] = ()
 ) -> np.ndarray:
     """Return the joint edges of some features, float32[some, size]; those of `categorical` ones are not found."""
@@ -105,7 +105,7 @@ def _label_edges(party: Party, facts: Explored, own: OwnTable) -> np.ndarray:
     assert labels is not None, "the caller has asked"
     if facts.label_holder is not None:
         return cut_labels(labels, facts.config)
-    (edges,) = _joint_edges(party, facts, labels.astype(np.float32).reshape(-1, 1), facts.config.classes)
+    (edges,) = joint_edges_of(party, facts, labels.astype(np.float32).reshape(-1, 1), facts.config.classes)
     check_classes(party, facts.config, np.bincount(class_of(own, edges), minlength=facts.config.classes))
     return edges
 

@@ -69,11 +69,13 @@ class Screened:
 class Exploration:
     """What was revealed. Features are those named, in the order of the tables, as (party, name).
 
-    numbers: by statistic, float64[groups, features]. woe: float64[groups, features, bins], NaN where hidden. starts:
-    where the bins of this party's features begin. own: statistics of this party's features, from its own rows only.
-    bits: what was revealed about the labels, by part; spent: before; budget: of this party's labels, None without.
+    run: a random id. numbers: by statistic, float64[groups, features]. woe: float64[groups, features, bins], NaN where
+    hidden. starts: where the bins of this party's features begin. own: statistics of this party's features, from its
+    own rows only. bits: what was revealed about the labels, by part; spent: before; budget: of this party's labels,
+    None without.
     """
 
+    run: str
     screened: Screened
     features: list[tuple[int, str]]
     numbers: Mapping[str, np.ndarray]

@@ -18,6 +18,7 @@ from protocols.runtime.removed import refuse_removed
 from protocols.runtime.settings import Maker, Offline, check_together
 from protocols.runtime.workers.ray_cluster import MOST_SHARDS
 from protocols.transport.certificates import Credentials, expires_soon, expiry
+from secure_tree.explore.config import ExploreConfig
 from secure_tree.public.config import TrainConfig, validated
 from sharewood.job.secrets import SecretSource, Source, named
 from sharewood.job.sections import Dealer, Owners, PartySection, PlanShape, Predict, Serve, Strict
@@ -25,7 +26,7 @@ from sharewood.tables.columns import Columns
 from sharewood.tables.toml import read_toml
 
 # The keys of a party's section that name what commands write.
-WRITTEN = "aligned", "contributed", "model", "checkpoints", "prepared", "predictions", "revealed"
+WRITTEN = "aligned", "contributed", "screened", "ledger", "model", "checkpoints", "prepared", "predictions", "revealed"
 
 
 log = logging.getLogger("sharewood")
@@ -49,6 +50,7 @@ class HostsConfig(Strict):
     """Parameters of training."""
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     """Values of parameters that `sharewood grid` combines; the same at both parties."""
+    explore: ExploreConfig | None = None
     predict: Predict = Predict()
     plan: PlanShape | None = None
     serve: Serve = Field(default_factory=Serve)
@@ -68,6 +70,20 @@ class HostsConfig(Strict):
     """Seconds of silence after which a host is considered lost."""
     shards: int = Field(default=0, ge=0, le=MOST_SHARDS)
     """Number of workers per party that the rows are divided among; 0: one process per party."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_partition(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Explore what is trained on, and name a party by its name."""
+        train, parties, given = (values.get(key) for key in ("train", "parties", "explore"))
+        if not isinstance(given, dict):
+            return values
+        given = dict(given)
+        if isinstance(train, dict) and "partition" in train:
+            given.setdefault("partition", train["partition"])
+        if isinstance(parties, dict) and given.get("to") in parties:
+            given["to"] = sorted(parties).index(given["to"])
+        return {**values, "explore": given}
 
     @model_validator(mode="after")
     def _two_parties(self) -> HostsConfig:
@@ -131,6 +147,11 @@ class HostsConfig(Strict):
         clients = {name: client.model_copy(update=placed(client)) for name, client in self.serve.clients.items()}
         serve = self.serve.model_copy(update={**placed(self.serve), "clients": clients})
         return self.model_copy(update={"parties": parties, "serve": serve, **placed(self)})
+
+    @property
+    def exploring(self) -> ExploreConfig:
+        """Return the section explore, by default that of the partition to train on."""
+        return self.explore or ExploreConfig.of(partition=TrainConfig.of(**self.train).partition)
 
     @property
     def names(self) -> tuple[str, str]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from mpc.errors import ConfigError, DataError
 from protocols.runtime.workers.ray_cluster import check_shards, ray_cluster
+from secure_tree.explore.result import Screened
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.public.config import TrainConfig
+from secure_tree.public.names import covers
 from sharewood.job.config import HostsConfig
 from sharewood.tables.alignment import check_folder
 from sharewood.tables.files import writable
@@ -31,14 +35,20 @@ def own_ray(config: HostsConfig, name: str) -> Iterator[None]:
         yield
 
 
-def training_tables(config: HostsConfig, name: str) -> tuple[TrainConfig, TableRows | Sharded, TableRows | None]:
+def training_tables(
+    config: HostsConfig, name: str, screened: Path | None = None
+) -> tuple[TrainConfig, TableRows | Sharded, TableRows | None]:
     """Return the parameters, the table to train on, and the rows of a validation file, if any.
 
-    With shards, Ray must be running, and workers will read the table. Raises ConfigError, DataError.
+    With shards, Ray must be running, and workers will read the table. `screened`: a file of the features to keep.
+    Raises ConfigError, DataError.
     """
     data, columns = config.needs(name, "train_data"), config.columns(name)
     parameters = TrainConfig.of(**config.train)
     parameters.check_trainable()
+    kept = None if screened is None else Screened.load(screened)
+    if kept and config.shards:
+        raise ConfigError("--screened must be used without shards: workers read whole tables")
     if parameters.partition == "horizontal" and columns.named("label") is None:
         raise ConfigError(f"parties.{name}.columns must declare a label: by rows, each party has its own labels")
     test_data = config.party(name).test_data
@@ -49,10 +59,21 @@ def training_tables(config: HostsConfig, name: str) -> tuple[TrainConfig, TableR
         rows = read_table(_one_file(path), columns, parameters.may_miss)
         if rows.labels is not None:
             check_labels(path, columns, rows.labels, parameters)
-        return rows
+        return rows if kept is None else _screened(rows, kept)
 
     rows = to_train_on(data, columns, config.shards) if config.shards else table(data)
-    return parameters, rows, table(test_data) if test_data else None
+    validation = table(test_data) if test_data else None
+    if kept and isinstance(parameters.missing, tuple):
+        every = [feature for own in kept.names for feature in own]
+        declared = tuple(m for m in parameters.missing if any(covers(m, feature) for feature in every))
+        parameters = parameters.model_copy(update={"missing": declared or "none"})
+    return parameters, rows, validation
+
+
+def _screened(rows: TableRows, kept: Screened) -> TableRows:
+    features = kept.of(rows.features)
+    assert isinstance(features, pd.DataFrame), "as given"
+    return replace(rows, features=features, missing=tuple(m for m in rows.missing if m in features))
 
 
 def own_half(config: HostsConfig, name: str, key: str = "model") -> SharedModel:

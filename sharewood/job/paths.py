@@ -13,10 +13,10 @@ from sharewood.report.run import page_beside
 
 NOTHING: Paths = MappingProxyType({})
 _READ = "columns", "align_data", "train_data", "test_data", "continue_from", "predict_data"
-# The table that `align` writes is what the other commands read.
+# The table that `align` writes is what the other commands read; what `explore` writes is what `train` reads.
 _NEXT = "train_data", "test_data", "predict_data"
 # Results beside which a command writes a page.
-_PAGES = "model", "predictions"
+_PAGES = "screened", "model", "predictions"
 
 
 def check_paths(config: HostsConfig, name: str, writes: Paths, reads: Paths) -> None:
@@ -29,7 +29,7 @@ def check_paths(config: HostsConfig, name: str, writes: Paths, reads: Paths) -> 
     outputs = {own + key: path for key in WRITTEN if (path := getattr(section, key))}
     pages = {f"the page of {own}{key}": page_beside(path) for key in _PAGES if (path := getattr(section, key))}
     inputs = {own + key: path for key in _READ if (path := getattr(section, key))} | dict(_of_host(config, name))
-    chained = {(f"{own}aligned", own + key) for key in _NEXT}
+    chained = {(f"{own}aligned", own + key) for key in _NEXT} | {(f"{own}screened", "--screened")}
     check_apart({**outputs, **writes}, {**inputs, **reads}, chained)
     for (
         what,

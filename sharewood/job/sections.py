@@ -91,6 +91,10 @@ class PartySection(Strict):
     """Table that `sharewood align` writes: the rows whose ids both parties have."""
     train_data: Path | None = None
     """Table to train on."""
+    screened: Path | None = None
+    """File of the features that `sharewood explore` names, for `sharewood train --screened`."""
+    ledger: Path | None = None
+    """This party's ledger of what its labels have told; both parties keep one, or neither."""
     owners_address: str | None = None
     """Where this party waits for the owners of `[owners]`, as host:port."""
     contributed: Path | None = None

@@ -12,6 +12,7 @@ with contextlib.suppress(ConfigError):
 
 from sharewood.page.comparison import comparison_page
 from sharewood.page.demo import demo_page
+from sharewood.page.exploration import exploration_page
 from sharewood.page.party import prediction_page, training_page
 
-__all__ = ["comparison_page", "demo_page", "prediction_page", "training_page"]
+__all__ = ["comparison_page", "demo_page", "exploration_page", "prediction_page", "training_page"]

@@ -13,6 +13,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from sharewood.page.units import number
@@ -113,6 +114,29 @@ def bars(name: str, caption: str, values: Mapping[str, float]) -> Chart:
         axes.invert_yaxis()
 
     return Chart(name, _svg(name, draw, (5.2, 0.5 + 0.36 * len(values))), caption)
+
+
+def heat(name: str, caption: str, rows: Mapping[str, Sequence[float]]) -> Chart:
+    """Draw numbers as cells, the first row at the top: of one colour above 0 and of another below; NaN is hatched."""
+    most = max((abs(v) for row in rows.values() for v in row if v == v), default=0) or 1.0
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        for place, row in enumerate(rows.values()):
+            for column, value in enumerate(row):
+                style: dict[str, Any] = {"facecolor": "none", "hatch": "////", "edgecolor": _RULE, "linewidth": 0}
+                if value == value:
+                    style = {"facecolor": _OURS if value > 0 else _THEIRS, "alpha": 0.08 + 0.8 * abs(value) / most}
+                axes.add_patch(Rectangle((column, place), 0.94, 0.9, **style))
+                if value == value:
+                    axes.text(column + 0.47, place + 0.5, number(value), ha="center", va="center", fontsize=7)
+        axes.set(xlim=(0, max(map(len, rows.values()))), ylim=(len(rows), 0))
+        axes.set_yticks(np.arange(len(rows)) + 0.45, list(rows))
+        axes.set_xticks([])
+        axes.grid(visible=False)
+        axes.tick_params(axis="y", length=0, labelcolor=_INK)
+
+    return Chart(name, _svg(name, draw, (7.0, 0.6 + 0.3 * len(rows))), caption)
 
 
 def spans(

@@ -50,6 +50,10 @@ def train(
         Path | None,
         typer.Option("--from", help="This party's half of a model to add rounds of trees to, at both parties."),
     ] = None,
+    screened: Annotated[
+        Path | None,
+        typer.Option(help="Train on the features that sharewood explore has named in this file, at both parties."),
+    ] = None,
     without: Annotated[
         list[str] | None, typer.Option(help="Leave out an owner's contribution, at both parties; repeatable.")
     ] = None,
@@ -71,7 +75,7 @@ def train(
     if job.shards:
         run_apart()
     with watching(live, about | {role: path.name for role, path in files.items() if path}) as watch:
-        report = train_half(job, party, resume, json, watch, without or ())
+        report = train_half(job, party, resume, json, watch, without or (), screened)
     print_costs("trained", report, started)
 
 
@@ -82,17 +86,18 @@ def train_half(
     json: Path | None,
     watch: Watch | None = None,
     without: Collection[str] = (),
+    screened: Path | None = None,
 ) -> TrainingReport:
     """Train on the party's file, write its half of the model, and return a report of costs.
 
     If the configuration names a folder for checkpoints, every round of trees is kept there, and `resume` continues from
     them. Prepared material is used as far as the training needs it. `watch` receives the progress of the training.
-    `without`: owners whose contributions are left out.
+    `without`: owners whose contributions are left out. `screened`: a file of the features to train on.
     """
     with ExitStack() as stack:
         with bringing(config, name):
             stack.enter_context(own_ray(config, name))
-        return _train(config, name, resume, json, watch, without, stack)
+        return _train(config, name, resume, json, watch, without, screened, stack)
 
 
 def _train(
@@ -102,15 +107,16 @@ def _train(
     json: Path | None,
     watch: Watch | None,
     without: Collection[str],
+    screened: Path | None,
     stack: ExitStack,
 ) -> TrainingReport:
-    with bringing(config, name, writes={"--json": json}):
+    with bringing(config, name, writes={"--json": json}, reads={"--screened": screened}):
         folder = config.needs(name, "checkpoints") if resume else config.party(name).checkpoints
         key = config.file_key()
         checkpoints = Checkpoints(folder, resume, key=key) if folder else None
         if config.owners and config.party(name).contributed is None:
             config.needs(name, "owners_address")
-        parameters, rows, validation = training_tables(config, name)
+        parameters, rows, validation = training_tables(config, name, screened)
         before = own_half(config, name, "continue_from") if config.party(name).continue_from else None
         out = config.needs(name, "model")
         for path in [out, *([json] if json else [])]:

@@ -15,9 +15,11 @@ from sharewood.commands.options import Config, Json
 from sharewood.cost import plan as planning
 from sharewood.cost.calibration import calibrate
 from sharewood.cost.cluster import Cluster, plan_cluster, print_cluster_plan
+from sharewood.cost.exploring import PlannedExploration
 from sharewood.cost.plan_tables import print_plan
 from sharewood.job.config import HostsConfig
 from sharewood.job.sizes import planned
+from sharewood.logs import say
 
 
 def plan(
@@ -67,9 +69,12 @@ def plan(
     if link is not None or round_trip is not None:
         networks = {planning.OWN_LINK: _network(link, round_trip, networks["WAN"])}
     needed = planning.plan(*shape, calibrate(*shape), paired, job.ot, networks)
+    explored = PlannedExploration.of(job.explore, shape[1], job.ot) if job.explore else None
     if json:
-        write_json(json, needed.document())
+        write_json(json, needed.document() | ({"explore": explored.document()} if explored else {}))
     print_plan(needed, job.names, networks, details)
+    if explored:
+        say(str(explored))
 
 
 def _network(link: float | None, round_trip: float | None, usual: tuple[float, float]) -> tuple[float, float]:

@@ -1,0 +1,50 @@
+"""The cost of an exploration, counted by a rehearsal of all its steps on zeros."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc.planning import Demand, Rehearsal
+from secure_tree.explore.agreement import Explored
+from secure_tree.explore.config import ExploreConfig
+from secure_tree.explore.explore import computed
+from secure_tree.explore.histograms import OwnSums, joint_edges_of
+from secure_tree.explore.own_table import OwnBins
+from secure_tree.explore.precision import released_bits
+
+
+def plan_exploration(
+    config: ExploreConfig,
+    rows: tuple[int, int],
+    features: tuple[int, int],
+    *,
+    missing: bool = True,
+    weighted: bool = False,
+    label_holder: int = 1,
+    dealer: bool = True,
+) -> Demand:
+    """Return the demand of an exploration of tables of these sizes, by rows with one search for the joint edges.
+
+    Messages in the clear are not counted: two of a few hundred bytes, and the names of the features.
+    """
+    by_rows = config.partition == "horizontal"
+    first, second = (
+        tuple(f"{p} {i}" for i in range(d)) for p, d in enumerate((features[0], 0 if by_rows else features[1]))
+    )
+    size, holder = config.bins + missing, None if by_rows else label_holder
+    released = released_bits(config, rows, len(first) + len(second), size)
+    exponent = 0 if weighted else None
+    facts = Explored(config, "", (first, second), {}, rows, holder, size, True, exponent, released, 0, 0)
+    rehearsal = Rehearsal.at(0, dealer)
+    zeros = np.broadcast_to(np.uint64(0), (config.groups + 1, len(first), size))
+    bins = None
+    if by_rows:
+        column = np.zeros((1, len(first)), np.float32)
+        joint_edges_of(rehearsal.party, facts, column, config.bins)
+    else:
+        bins = OwnBins(np.broadcast_to(np.uint8(0), (rows[0], len(first))), size, [])
+    labelled = holder in (None, 0)
+    vectors = np.broadcast_to(np.uint16(0), (config.groups + 1, rows[0])) if labelled else None
+    own = OwnSums(zeros if labelled else None, zeros[:2], zeros[0], [], bins, vectors)
+    computed(rehearsal.party, facts, own)
+    return rehearsal.cut("explore")

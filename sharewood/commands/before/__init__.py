@@ -1,0 +1,1 @@
+"""Before the model: statistics of joint data, and the features that matter."""

@@ -1,0 +1,119 @@
+"""Name the features that matter to the labels, or show rounded statistics of each, as the section explore asks.
+
+Both learn which features are named, and what else the section reveals. A ledger at each keeps count of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from mpc.errors import ConfigError
+from mpc.party import Party
+from secure_tree.explore.config import ExploreConfig
+from secure_tree.explore.explore import explore as explore_tables
+from secure_tree.explore.result import Exploration
+from sharewood.commands.options import Config, FilesKey, Json, PartyName, Passphrase, TableOut
+from sharewood.job.config import HostsConfig
+from sharewood.job.session import bringing, connected
+from sharewood.job.work import JobFacts, agree, check_ids
+from sharewood.logs import in_json, say, say_document
+from sharewood.report.figures import InputFiles, Run
+from sharewood.report.run import PartyCosts, PartyReport, print_costs, write_reports
+from sharewood.tables.files import writable, write_frame
+from sharewood.tables.tables import read_table
+from sharewood.warming_up import warm_up
+
+
+@dataclass
+class ExplorationReport(PartyReport):
+    """A report with the named features of each party and their revealed numbers.
+
+    bits: what was revealed about the labels, by part; bits_before: by earlier releases; bits_most: the budget of this
+    party's labels, None without. `ledger` is the number of the release's line.
+    """
+
+    run: Run
+    config: ExploreConfig
+    features: dict[str, list[str]]
+    numbers: dict[str, dict[str, float | None]]
+    bits: dict[str, int]
+    bits_before: int
+    bits_most: float | None
+    ledger: int | None
+
+
+def explore(
+    config: Config,
+    party: PartyName,
+    out: TableOut = None,
+    json: Json = None,
+    passphrase: Passphrase = None,
+    files_key: FilesKey = None,
+) -> None:
+    started = monotonic()
+    job = HostsConfig.read(config, passphrase=passphrase, files_key=files_key)
+    report, found = explore_party(job, party, out, json)
+    if in_json():
+        say_document({"features": report.features, "numbers": report.numbers})
+    else:
+        say(found.to_frame().to_string(index=False, na_rep="-"))
+    print_costs("explored", report, started)
+
+
+def explore_party(
+    config: HostsConfig, name: str, out: Path | None, json: Path | None
+) -> tuple[ExplorationReport, Exploration]:
+    """Explore the party's `train_data` with the other party; write the screened features, a page and a table."""
+    with bringing(config, name, writes={"--out": out, "--json": json}):
+        if config.shards or config.audit:
+            raise ConfigError("explore must run without shards and without audit: leave them out of the configuration")
+        own, columns, parameters = config.party(name), config.columns(name), config.exploring
+        if parameters.partition == "horizontal" and parameters.of_labels and columns.named("label") is None:
+            raise ConfigError(f"parties.{name}.columns must declare a label: by rows, each party has its own labels")
+        data = config.needs(name, "train_data")
+        rows = read_table(data, columns, lambda _: True)
+        for path in [p for p in (own.screened, own.ledger, out, json) if p]:
+            writable(path)
+        key, read = config.file_key(), InputFiles.of(train_data=data)
+
+    def program(party: Party) -> tuple[ExplorationReport, Exploration]:
+        warm_up(config.offline, config.ot)
+        facts = JobFacts.of(job="explore", same={}, ids=rows.has_ids)
+        theirs = agree(party, facts)
+        if parameters.partition == "vertical":
+            check_ids(party, theirs, rows)
+        found = explore_tables(
+            party,
+            rows.features,
+            rows.labels,
+            rows.weights,
+            ids=rows.ids,
+            ledger=own.ledger,
+            key=key,
+            **parameters.model_dump(),
+        )
+        if own.screened:
+            found.screened.save(own.screened)
+        names = found.screened.names
+        report = ExplorationReport(
+            PartyCosts.of(party, name),
+            run=Run.now(found.run, read, screened=own.screened),
+            config=parameters,
+            features={who: list(of) for who, of in zip(config.names, names, strict=True) if of},
+            numbers={s: {f: v if v == v else None for f, v in found.by_name(s).items()} for s in found.numbers},
+            bits=dict(found.bits),
+            bits_before=found.spent,
+            bits_most=found.budget,
+            ledger=found.ledger,
+        )
+        return report, found
+
+    report, found = connected(config, name, program, doing="tables were explored")
+    if out:
+        write_frame(out, found.to_frame())
+    from sharewood.page import exploration_page
+
+    write_reports(own.screened, exploration_page(found, name, config.names), report, json)
+    return report, found
