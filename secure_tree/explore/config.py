@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
 from secure_tree.public.config import Parameters, Partition
 
+# Statistics of histograms, one number per feature; and the others.
 Statistic = Literal["iv", "auc", "ks", "psi"]
+Other = Literal["missing", "mean", "deviation", "correlation", "vif", "label_rate"]
 # Statistics of the labels, by which features can be ranked.
 Rank = Literal["iv", "auc", "ks"]
 Reveal = Literal["names", "numbers", "woe"]
@@ -35,9 +37,10 @@ class ExploreConfig(Parameters):
 
     partition: Partition = "horizontal"
     """Each party has some rows of all features, or some features of all rows."""
-    statistics: tuple[Statistic, ...] = ("iv",)
+    statistics: tuple[Statistic | Other, ...] = ("iv",)
     """Statistics of each feature: information value `iv`, `auc` and `ks` of the feature's bin, stability index `psi`
-    between the periods or, by rows, the parties.
+    between the periods or, by rows, the parties; rate of `missing` values, `mean`, `deviation`; `correlation` of each
+    pair, variance inflation `vif`; and the `label_rate`.
     """
     bins: int = Field(10, ge=2, le=64)
     """Bins per feature, of about equally many rows; one more for missing values."""
@@ -71,9 +74,15 @@ class ExploreConfig(Parameters):
     @property
     def shown(self) -> tuple[Statistic, ...]:
         """The statistics whose numbers are revealed."""
-        return () if self.reveal == "names" else self.statistics
+        known: tuple[Statistic, ...] = get_args(Statistic)
+        return () if self.reveal == "names" else tuple(s for s in known if s in self.statistics)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The other statistics that are revealed."""
+        return () if self.reveal == "names" else tuple(s for s in self.statistics if s not in self.shown)
 
     @property
     def of_labels(self) -> bool:
         """Whether labels are needed."""
-        return self.reveal != "numbers" or any(s in OF_LABELS for s in self.statistics)
+        return self.reveal != "numbers" or any(s in (*OF_LABELS, "label_rate") for s in self.statistics)

@@ -17,11 +17,12 @@ from secure_tree.data.inputs import ColumnLike, TableLike
 from secure_tree.explore.agreement import Explored, agree, class_counts, settle
 from secure_tree.explore.config import OF_LABELS, ExploreConfig, Statistic
 from secure_tree.explore.histograms import STAGE, OwnSums, between_parties_or_periods, histograms, own_sums
+from secure_tree.explore.moments import correlations, inflation, moments
 from secure_tree.explore.own_rows import OwnRows
 from secure_tree.explore.own_table import OwnBins, OwnTable
-from secure_tree.explore.precision import entropy
+from secure_tree.explore.precision import entropy, plain_fraction
 from secure_tree.explore.result import Exploration, Screened
-from secure_tree.explore.statistics import best, reveal_rounded, reveal_woe, shown_bins, statistic
+from secure_tree.explore.statistics import best, reveal_rounded, reveal_woe, rounded, shown_bins, statistic
 from secure_tree.interface.conventions import needs_party
 
 
@@ -77,6 +78,8 @@ def explore(
     needs_party(party, "explore(party, X, y)")
     if party.workers:
         raise ConfigError("an exploration needs its rows in one process: connect without shards")
+    if config.partition == "vertical" and {"correlation", "vif"} & {*config.others} and not party.randomness.has_dealer:
+        raise ConfigError("correlation and vif by columns need a dealer: leave them out of statistics")
     table = OwnTable.read(X, y, sample_weight, period, config)
     kept = Ledger(ledger) if ledger is not None else None
     rows = OwnRows(kept.path, key) if kept else None
@@ -95,6 +98,7 @@ def explore(
     before = len(party.revealed)
     own = own_sums(party, facts, table, bins)
     chosen, numbers, woe = computed(party, facts, own)
+    told, correlation, rate = _others(party, facts, table, own, chosen)
     counts = class_counts(table, config) if config.of_labels else []
     features = [facts.every[f] for f in chosen]
     mine = party.rank if facts.label_holder is not None else 0
@@ -105,6 +109,9 @@ def explore(
         features=features,
         numbers=numbers,
         woe=woe,
+        moments=told,
+        correlation=correlation,
+        label_rate=rate,
         starts=dict(zip(facts.names[mine], own.starts, strict=True)),
         own=table.summary(),
         bits=facts.bits,
@@ -163,3 +170,35 @@ def _own_cells(facts: Explored, own: OwnSums, chosen: np.ndarray) -> np.ndarray 
         return None
     cells, groups = own.labels[:, chosen], facts.config.groups
     return np.stack([cells[:groups], cells[groups:] - cells[:groups]])
+
+
+def _others(
+    party: Party, facts: Explored, table: OwnTable, own: OwnSums, chosen: np.ndarray
+) -> tuple[dict[str, np.ndarray], np.ndarray | None, float | None]:
+    """Return moments and correlations of the chosen features, and the rate of positives."""
+    asked, found, matrix, rate = set(facts.config.others), dict[str, np.ndarray](), None, None
+    numeric = facts.ordered[chosen]
+    if asked - {"label_rate"} and numeric.any():
+        places, by_rows = chosen[numeric], facts.label_holder is None
+        edges = np.array([own.starts[f] for f in places], np.float32) if by_rows else None
+        known = (
+            moments(party, facts, table, places, edges) if by_rows or asked & {"missing", "mean", "deviation"} else {}
+        )
+        if asked & {"correlation", "vif"}:
+            some = correlations(party, facts, table, places, known)
+            known["vif"] = inflation(some)
+            matrix = np.full((len(chosen), len(chosen)), np.nan)
+            matrix[np.ix_(numeric, numeric)] = some
+        for name in asked & known.keys():
+            found[name] = np.full(len(chosen), np.nan)
+            found[name][numeric] = known[name]
+    if "label_rate" in asked:
+        mine = class_counts(table, facts.config)
+        positives = np.zeros(1) if not mine else np.array([(table.rows - mine[0]) / facts.row_count])
+        f = plain_fraction(facts.config, facts.row_count)
+        share = AShare(np.rint(np.ldexp(positives, 30)).astype(np.uint64), party.rank, 30)
+        what = f"the rate of positive labels, to {2.0**-f:.2g}"
+        opened = planned(party, STAGE, lambda party: party.reveal(party.run(rounded(party, share, f)), what=what))
+        assert opened is not None, "revealed to both"
+        rate = float(opened[0])
+    return found, matrix if "correlation" in asked else None, rate

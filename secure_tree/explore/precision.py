@@ -30,6 +30,11 @@ def fraction(statistic: Statistic, config: ExploreConfig, rows: tuple[int, int],
     return max(1, min(digits, ceil_log2(1 / error)))
 
 
+def plain_fraction(config: ExploreConfig, rows: int) -> int:
+    """Return the bits behind the point of a mean, in standard deviations, or of a correlation."""
+    return max(1, min(ceil_log2(10.0**config.floors.digits), ceil_log2(math.sqrt(rows))))
+
+
 def sum_of(config: ExploreConfig, rows: tuple[int, int]) -> int:
     """Return the number of rows of both tables together."""
     return sum(rows) if config.partition == "horizontal" else rows[0]
@@ -39,12 +44,14 @@ def released_bits(config: ExploreConfig, rows: tuple[int, int], features: int, b
     """Return the bits of each part of a release about the labels: names, numbers and weights of evidence."""
     chosen, groups = min(config.top, features), config.groups
     found = {}
-    if config.of_labels:
+    if config.of_labels and chosen < features:
         found["names"] = (math.comb(features, chosen) - 1).bit_length()
     for statistic in config.shown:
         if statistic != "psi":
             whole = _DIVERGENCE_BITS if statistic == "iv" else 0
             found[statistic] = chosen * (fraction(statistic, config, rows, bins) + whole)
+    if config.reveal != "names" and "label_rate" in config.statistics:
+        found["label_rate"] = plain_fraction(config, sum_of(config, rows))
     if config.reveal == "woe":
         found["woe"] = chosen * groups * bins * (1 + WOE_FRACTION + _LOG_BITS + 1)
     return found

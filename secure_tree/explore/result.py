@@ -70,9 +70,10 @@ class Exploration:
     """What was revealed. Features are those named, in the order of the tables, as (party, name).
 
     run: a random id. numbers: by statistic, float64[groups, features]. woe: float64[groups, features, bins], NaN where
-    hidden. starts: where the bins of this party's features begin. own: statistics of this party's features, from its
-    own rows only. bits: what was revealed about the labels, by part; spent: before; budget: of this party's labels,
-    None without.
+    hidden. moments: missing rate, mean, deviation and vif, float64[features] each, NaN for categories. correlation:
+    float64[features, features]. starts: where the bins of this party's features begin. own: statistics of this party's
+    features, from its own rows only. bits: what was revealed about the labels, by part; spent: before; budget: of this
+    party's labels, None without.
     """
 
     run: str
@@ -80,6 +81,9 @@ class Exploration:
     features: list[tuple[int, str]]
     numbers: Mapping[str, np.ndarray]
     woe: np.ndarray | None
+    moments: Mapping[str, np.ndarray]
+    correlation: np.ndarray | None
+    label_rate: float | None
     starts: Mapping[str, list[float] | list[str]]
     own: pd.DataFrame
     bits: Mapping[str, int]
@@ -116,4 +120,5 @@ class Exploration:
         for name, values in self.numbers.items():
             several = len(values) > 1
             columns |= {f"{name}_{c}" if several else name: line for c, line in enumerate(values)}
+        columns |= self.moments
         return pd.DataFrame(columns)

@@ -71,8 +71,8 @@ def best(party: Party, facts: Explored, p: AShare, q: AShare) -> Steps[BShare]:
 
 
 def rounded(party: Party, values: AShare, fractions: int) -> Steps[AShare]:
-    """[x] at MARGIN_SCALE -> [x rounded to a multiple of 2^-fractions], at scale `fractions`."""
-    shift = MARGIN_SCALE - fractions
+    """[x] -> [x rounded to a multiple of 2^-fractions], at scale `fractions`, which is less than that of x."""
+    shift = values.scale - fractions
     return (yield from floor.steps(party, values + (1 << shift - 1), shift))
 
 

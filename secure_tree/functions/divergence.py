@@ -45,10 +45,18 @@ def divergence(party: Party, p: AShare, q: AShare, bits: int) -> Steps[tuple[ASh
     apart = of_cells.map(lambda w: w - of_totals.words)
     woe = apart[0] - apart[1]
     products = yield from multiply.steps(party, cells, woe.map(lambda w: np.broadcast_to(w, cells.shape)))
-    inverse, power = yield from reciprocal.steps(party, totals, 0, high)
-    # Between a mean and twice it, at MARGIN_SCALE; the inverse undoes that.
-    scaled = yield from multiply.steps(party, products.sum(axis=2), power)
-    rough = yield from truncate.steps(party, scaled, power.scale)
-    means = yield from multiply.steps(party, rough, inverse)
-    means = yield from truncate.steps(party, means, inverse.scale)
+    means = yield from quotients(party, products.sum(axis=2), totals, bits)
     return means[0] - means[1], woe
+
+
+def quotients(party: Party, sums: AShare, totals: AShare, bits: int) -> Steps[AShare]:
+    """[x], [y], integers 1 <= y < 2^bits -> [x / y] at the scale of x, within 2^-16 of it and two units.
+
+    |x / y| < 2^(61 - bits) units.
+    """
+    inverse, power = yield from reciprocal.steps(party, totals, 0, max(2, bits - 1))
+    # Between x / y and twice it; the inverse undoes that.
+    scaled = yield from multiply.steps(party, sums, power)
+    rough = yield from truncate.steps(party, scaled, power.scale)
+    found = yield from multiply.steps(party, rough, inverse)
+    return (yield from truncate.steps(party, found, inverse.scale))

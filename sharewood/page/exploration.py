@@ -58,7 +58,14 @@ def exploration_page(found: Exploration, name: str, parties: tuple[str, str]) ->
         f"{name} knows.",
         about=f"Id of the run: {found.run}{numbered}.",
         headlines=_headlines(found),
-        sections=[_told(found), *_numbers(found), *_evidence(found), _named(found, parties), _own(found, name)],
+        sections=[
+            _told(found),
+            *_numbers(found),
+            *_evidence(found),
+            *_correlations(found),
+            _named(found, parties),
+            _own(found, name),
+        ],
     )
     return page.html()
 
@@ -94,6 +101,14 @@ def _evidence(found: Exploration) -> list[Section]:
     cells = dict(zip(found.names[:_SHOWN], found.woe[0, :_SHOWN].tolist(), strict=True))
     caption = "Weight of evidence by bin, in the order of the bins, missing values last; hidden cells are hatched."
     return [Section("Weight of evidence", [], [heat("woe", caption, cells)])]
+
+
+def _correlations(found: Exploration) -> list[Section]:
+    if found.correlation is None:
+        return []
+    cells = dict(zip(found.names[:_SHOWN], found.correlation[:_SHOWN, :_SHOWN].tolist(), strict=True))
+    caption = "Correlation of each pair, in the order of the tables; categories are hatched."
+    return [Section("Correlations", [], [heat("correlation", caption, cells)])]
 
 
 def _named(found: Exploration, parties: tuple[str, str]) -> Section:

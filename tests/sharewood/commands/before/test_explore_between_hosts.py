@@ -88,11 +88,20 @@ def test_screen_and_train(tmp_path):
 
 
 def test_numbers_and_evidence_on_the_page(tmp_path, monkeypatch):
-    job(tmp_path, reveal="woe", statistics=["iv", "auc"], bins=5, to="party_b", **{"floors.bits": 1.0})
+    job(
+        tmp_path,
+        reveal="woe",
+        statistics=["iv", "auc", "correlation", "mean"],
+        bins=5,
+        to="party_b",
+        **{"floors.bits": 1.0},
+    )
     (a, _), (b, found) = in_threads(monkeypatch, tmp_path, explore_party, None, None)
     assert a.numbers == {} and b.numbers["iv"].keys() == {"x1", "x5"} and b.numbers["iv"]["x5"] > 0.3
     page = check_page((tmp_path / "b_screened.report.html").read_text())
-    assert "Weight of evidence by bin" in page and "AUC of a single feature" in page
+    assert (
+        "Weight of evidence by bin" in page and "AUC of a single feature" in page and "Correlation of each pair" in page
+    )
     assert found.woe.shape == (1, 2, 6) and "hatched" in page
     assert "Weight of evidence by bin" not in (tmp_path / "a_screened.report.html").read_text()
 

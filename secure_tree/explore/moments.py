@@ -1,0 +1,194 @@
+"""Missing rates, means, deviations and correlations of the named features, rounded, to both parties.
+
+By columns, missing rates, means and deviations are those of the owner, who publishes three digits of them; correlations
+between the parties are products of standardised columns on shares. By rows, each party adds up its own rows; sums,
+quotients and rounding are on shares: first means and variances, in units that follow from the joint edges, then
+products of columns that these public numbers standardise.
+
+Reveals    missing rate, mean and variance of each feature; the correlation of each pair, by rows its three products
+Error      before rounding 1e-5 of a standard deviation, and of a correlation. A missing value counts as the mean, and
+           values more than 8 deviations from it as 8
+Security   semi-honest, perfect: composition of perfect protocols
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mpc.matrix.interface import released
+from mpc.matrix.known_matrix import DenseWords
+from mpc.matrix.linear_map import apply_matrix, share_masked_matrix
+from mpc.party import Party
+from mpc.planning import planned
+from mpc.protocol import U64, Z64
+from mpc.rounds import Steps
+from mpc.shares import AShare, stack
+from secure_tree.agreement.messages import Message, exchange
+from secure_tree.explore.agreement import Explored
+from secure_tree.explore.histograms import STAGE
+from secure_tree.explore.own_table import OwnTable
+from secure_tree.explore.precision import plain_fraction
+from secure_tree.explore.statistics import rounded
+from secure_tree.functions.divergence import quotients
+from secure_tree.public.numerics import MARGIN_SCALE
+
+MOST_DEVIATIONS = 8.0
+# Fractional bits of standardised values: of vectors, and of the columns of a matrix before they are divided by n.
+VECTOR_SCALE, MATRIX_SCALE = 12, 15
+_LARGEST = 64.0
+
+
+class Published(Message):
+    """What a party by columns tells of its features."""
+
+    missing: list[float]
+    mean: list[float]
+    deviation: list[float]
+
+
+def moments(
+    party: Party, facts: Explored, own: OwnTable, chosen: np.ndarray, edges: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """Return missing rate, mean and deviation of the chosen features, revealed to both.
+
+    edges: the joint edges of the chosen features, float32[d, K]; None by columns.
+    """
+    if edges is None:
+        return _published(party, facts, own, chosen)
+    f = plain_fraction(facts.config, facts.row_count)
+    centre = edges[:, edges.shape[1] // 2].astype(np.float64)
+    unit = 2.0 ** np.ceil(np.log2(np.maximum(edges[:, -1].astype(np.float64) - edges[:, 1], 2.0**-60)))
+    z = np.clip((_columns(own, chosen) - centre) / unit, -_LARGEST, _LARGEST)
+    there = ~np.isnan(z)
+    z = np.where(there, z, 0)
+    count = AShare(there.sum(axis=0).astype(U64), party.rank)
+    rate, first, second = (
+        _share(party, x) for x in ((~there).sum(axis=0) / facts.row_count, z.sum(axis=0), (z**2).sum(axis=0))
+    )
+
+    def program(party: Party) -> np.ndarray:
+        sums, counts = stack([first, second]), stack([count, count])
+        means = party.run(quotients(party, sums, counts, facts.row_count.bit_length()))
+        told = party.run(rounded(party, stack([rate, means[0], means[1]]), f))
+        opened = party.reveal(told, what=f"missing rate, mean and variance of {len(chosen)} features, to {2.0**-f:.2g}")
+        assert opened is not None, "revealed to both"
+        return opened
+
+    missing, mean, square = planned(party, STAGE, program)
+    variance = np.maximum(square - mean**2, 2.0**-f)
+    return {"missing": missing, "mean": centre + unit * mean, "deviation": unit * np.sqrt(variance)}
+
+
+def correlations(
+    party: Party, facts: Explored, own: OwnTable, chosen: np.ndarray, known: dict[str, np.ndarray]
+) -> np.ndarray:
+    """Return the correlations of the chosen features, float64[d, d], revealed to both.
+
+    known: by rows, public means and deviations.
+    """
+    n, f, d = facts.row_count, plain_fraction(facts.config, facts.row_count), len(chosen)
+    mine = own_places(party, facts, chosen)
+    values = _columns(own, _own_numbers(facts, party.rank, chosen[mine]))
+    if facts.label_holder is None:
+        z = _standardised(values, known["mean"], known["deviation"])
+        products = _share(party, np.concatenate([z.T @ z, z.sum(axis=0)[None]]) / n)
+
+        def of_rows(party: Party) -> np.ndarray | None:
+            return party.reveal(party.run(rounded(party, products, f)), what=f"correlations, to {2.0**-f:.2g}")
+
+        opened = planned(party, STAGE, of_rows)
+        assert opened is not None, "revealed to both"
+        covariance = opened[:d] - np.outer(opened[d], opened[d])
+        deviation = np.sqrt(np.maximum(np.diag(covariance), 2.0**-f))
+        return np.clip(covariance / np.outer(deviation, deviation), -1, 1)
+    with np.errstate(invalid="ignore"):
+        z = _standardised(values, np.nanmean(values, axis=0), np.nanstd(values, axis=0))
+    spread = np.maximum(np.sqrt((z**2).mean(axis=0)), 1e-9)
+    z = z / spread
+    first = np.flatnonzero([facts.every[f][0] == 0 for f in chosen])
+    second = np.setdiff1d(np.arange(d), first)
+    own_block = np.zeros((d, d))
+    own_block[np.ix_(mine, mine)] = z.T @ z / n
+
+    def of_columns(party: Party) -> tuple[np.ndarray | None, np.ndarray | None]:
+        what = f"correlations, to {2.0**-f:.2g}"
+        crossed = party.run(_crossed(party, z, n, len(first), len(second)))
+        return tuple(  # type: ignore[return-value]  # of two
+            party.reveal(party.run(rounded(party, x, f)), what=what) for x in (_share(party, own_block), crossed)
+        )
+
+    whole, between = planned(party, STAGE, of_columns)
+    assert whole is not None and between is not None, "revealed to both"
+    whole[np.ix_(first, second)] = between
+    whole[np.ix_(second, first)] = between.T
+    return np.clip(whole, -1, 1)
+
+
+def inflation(correlation: np.ndarray) -> np.ndarray:
+    """Return the variance inflation factors of features with these correlations, float64[d]; inf if one is a sum."""
+    try:
+        found: np.ndarray = np.diag(np.linalg.inv(correlation))
+    except np.linalg.LinAlgError:
+        return np.full(len(correlation), np.inf)
+    return np.where(found < 1, np.inf, found)
+
+
+def own_places(party: Party, facts: Explored, chosen: np.ndarray) -> np.ndarray:
+    """Return the places among the chosen features of those that this party has."""
+    held = [facts.label_holder is None or facts.every[f][0] == party.rank for f in chosen]
+    return np.flatnonzero(held)
+
+
+def _crossed(party: Party, z: np.ndarray, n: int, first: int, second: int) -> Steps[AShare]:
+    """Standardised columns of each party, [n, own] -> [correlations], [first, second]."""
+    scale = MATRIX_SCALE + n.bit_length()
+    matrix, vectors = None, np.zeros((second, n), U64)
+    if party.rank == 0:
+        matrix = DenseWords(np.rint(np.ldexp(z / n, scale)).astype(np.int64).view(U64))
+    else:
+        vectors = np.ascontiguousarray(np.rint(np.ldexp(z.T, VECTOR_SCALE)).astype(np.int64)).view(U64)
+    shared = yield from share_masked_matrix.steps(party, 0, matrix, n, first, Z64)
+    with released(party, [shared]):
+        found = yield from apply_matrix.steps(party, shared.supply(party, second), AShare(vectors, party.rank))
+    return found.map(np.transpose).at_scale(scale + VECTOR_SCALE)
+
+
+def _columns(own: OwnTable, features: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return some of a party's columns, float64[n, some]; these are its own numbers by columns."""
+    return np.concatenate(
+        [np.zeros((own.rows, 0)), *(part[:, np.isin(range(s.start, s.stop), features)] for s, part in own.portions())],
+        axis=1,
+    )
+
+
+def _standardised(values: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    z = (values - mean) / np.where(deviation > 0, deviation, 1)
+    return np.clip(np.where(np.isnan(z), 0, z), -MOST_DEVIATIONS, MOST_DEVIATIONS)
+
+
+def _share(party: Party, own: np.ndarray) -> AShare:
+    """Return a party's own numbers as its share of their sum, at MARGIN_SCALE."""
+    return AShare(np.rint(np.ldexp(own, MARGIN_SCALE)).astype(np.int64).view(U64), party.rank, MARGIN_SCALE)
+
+
+def _published(party: Party, facts: Explored, own: OwnTable, chosen: np.ndarray) -> dict[str, np.ndarray]:
+    places = own_places(party, facts, chosen)
+    summary = own.summary().iloc[_own_numbers(facts, party.rank, chosen[places])]
+    digits = facts.config.floors.digits
+    told = {c: [float(f"{v:.{digits}g}") if v == v else 0.0 for v in summary[c]] for c in summary.columns}
+    theirs = exchange(party, "explore.moments", Published.of(**told))
+    party.learn(f"missing rates, means and deviations of {len(chosen)} features, to {digits} digits", None)
+    found = {}
+    for name, values in told.items():
+        both = np.zeros(len(chosen))
+        both[places] = values
+        both[np.setdiff1d(np.arange(len(chosen)), places)] = getattr(theirs, name)
+        found[name] = both
+    return found
+
+
+def _own_numbers(facts: Explored, rank: int, features: np.ndarray) -> np.ndarray:
+    """Return the places of features in their party's table."""
+    return features - (len(facts.names[0]) if rank == 1 and facts.label_holder is not None else 0)
