@@ -21,11 +21,12 @@ from secure_tree.agreement.training import pairing_id, same_names, same_rows
 from secure_tree.data.bins import Counted
 from secure_tree.data.categories import Dictionary, unite
 from secure_tree.explore.config import ExploreConfig
-from secure_tree.explore.own_table import OwnTable, class_of
+from secure_tree.explore.noise import LARGEST
+from secure_tree.explore.own_table import WEIGHT_BITS, OwnTable, class_of
 from secure_tree.explore.precision import entropy, released_bits
 from secure_tree.public.exact import ceil_log2, digest
 
-Refusal = Literal["", "class_rows", "bits", "cell_rows"]
+Refusal = Literal["", "class_rows", "bits", "rho", "cell_rows"]
 
 
 class ExploreFacts(Message):
@@ -72,6 +73,7 @@ class Explored:
     exponent: int | None
     bits: Mapping[str, int]
     spent: int
+    rho_spent: float
     seconds: int
 
     @property
@@ -89,9 +91,10 @@ class Explored:
         return sum(self.rows) if self.label_holder is None else self.rows[0]
 
     @property
-    def numbers_of_missing(self) -> bool:
-        """Whether the last bin holds missing values."""
-        return self.bins > self.config.bins
+    def bits_of_counts(self) -> int:
+        """Return b such that counts, in units of weights if there are any, add up to less than 2^b."""
+        noise = 0 if self.config.privacy is None else 2 * self.bins * LARGEST
+        return (self.row_count + noise << (0 if self.exponent is None else WEIGHT_BITS)).bit_length()
 
 
 def agree(party: Party, config: ExploreConfig, own: OwnTable, missing: bool, ledger: Ledger | None) -> Explored:
@@ -164,8 +167,11 @@ def _joined(
     bits = released_bits(config, rows, features, bins)
     run = pairing_id(first.token, second.token)
     entries = ledger.entries if ledger else []
-    spent = sum(e["bits"] for e in entries if e["kind"] == "explore" and e["label"] == config.label)
-    return Explored(config, run, names, categories, rows, holder, bins, periods, exponent, bits, spent, first.seconds)
+    earlier = [e for e in entries if e["kind"] == "explore" and e["label"] == config.label]
+    spent, rho = sum(e["bits"] for e in earlier), sum(e["rho"] for e in earlier)
+    return Explored(
+        config, run, names, categories, rows, holder, bins, periods, exponent, bits, spent, rho, first.seconds
+    )
 
 
 def settle(party: Party, facts: Explored, own: OwnTable, ledger: Ledger | None, nearest: int | None) -> int | None:
@@ -179,6 +185,7 @@ def settle(party: Party, facts: Explored, own: OwnTable, ledger: Ledger | None, 
     budget = floors.bits * entropy(counts)
     told = {
         "class_rows": f"a class has fewer than {floors.class_rows} rows (floors.class_rows)",
+        "rho": "its budget of rho would be exceeded (privacy.most)",
         "bits": "its budget of released bits would be exceeded (floors.bits)",
         "cell_rows": f"its rows differ from those of an earlier release in fewer than {floors.cell_rows} rows "
         "(floors.cell_rows)",
@@ -192,6 +199,8 @@ def settle(party: Party, facts: Explored, own: OwnTable, ledger: Ledger | None, 
             f"the release tells up to {total} bits about the label {config.label!r} and earlier ones told "
             f"{facts.spent}, of at most {budget:.0f} (floors.bits): ask for fewer numbers"
         )
+    elif counts and config.privacy and facts.rho_spent + config.privacy.rho > config.privacy.most:
+        mine = "rho"
     elif nearest is not None and nearest < floors.cell_rows:
         mine = "cell_rows"
     theirs = exchange(party, "explore.consent", Consent.of(refusal=mine)).refusal
@@ -210,6 +219,7 @@ def settle(party: Party, facts: Explored, own: OwnTable, ledger: Ledger | None, 
                 "label": config.label,
                 "what": dict(facts.bits),
                 "bits": total,
+                "rho": config.privacy.rho if config.privacy else 0.0,
                 "options": _flat(config),
                 "schema": digest(facts.names, facts.categories),
                 "rows": facts.rows,
@@ -249,7 +259,7 @@ def check_classes(party: Party, config: ExploreConfig, counts: np.ndarray) -> No
 
 
 def _flat(config: ExploreConfig) -> dict[str, Any]:
-    """Return the parameters as plain values, those of the floors by dotted names."""
+    """Return the parameters as plain values, those of floors and privacy by dotted names."""
     values = config.model_dump()
-    floors = values.pop("floors")
-    return values | {f"floors.{name}": value for name, value in floors.items()}
+    below = {section: values.pop(section) or {} for section in ("floors", "privacy")}
+    return values | {f"{section}.{name}": value for section, named in below.items() for name, value in named.items()}

@@ -32,6 +32,17 @@ class Floors(Parameters):
     """Fraction of the labels' entropy that all releases together may reveal."""
 
 
+class Privacy(Parameters):
+    """Differential privacy of the labels; left out, there is no noise."""
+
+    rho: float = Field(gt=0, le=100)
+    """Zero-concentrated privacy of one exploration; those of several explorations add up."""
+    delta: float = Field(1e-6, gt=0, lt=1)
+    """The delta for which epsilon is shown."""
+    most: float = Field(1.0, gt=0)
+    """The sum of rho beyond which an owner of labels refuses, over all explorations of its ledger."""
+
+
 class ExploreConfig(Parameters):
     """Parameters of an exploration. They must be equal at both parties."""
 
@@ -59,11 +70,14 @@ class ExploreConfig(Parameters):
     label: str = "label"
     """The name of the labels in the ledger: the budget of bits is that of this name."""
     floors: Floors = Field(default_factory=Floors.of)
+    privacy: Privacy | None = None
 
     @model_validator(mode="after")
     def _distinct(self) -> ExploreConfig:
         if len(set(self.statistics)) < len(self.statistics):
             raise ValueError(f"statistics must be distinct, got {', '.join(self.statistics)}")
+        if self.privacy and "label_rate" in self.statistics:
+            raise ValueError("statistics must not have label_rate with privacy: it would be exact")
         return self
 
     @property

@@ -34,7 +34,7 @@ def plan_exploration(
     size, holder = config.bins + missing, None if by_rows else label_holder
     released = released_bits(config, rows, len(first) + len(second), size)
     exponent = 0 if weighted else None
-    facts = Explored(config, "", (first, second), {}, rows, holder, size, True, exponent, released, 0, 0)
+    facts = Explored(config, "", (first, second), {}, rows, holder, size, True, exponent, released, 0, 0.0, 0)
     rehearsal = Rehearsal.at(0, dealer)
     zeros = np.broadcast_to(np.uint64(0), (config.groups + 1, len(first), size))
     bins = None

@@ -18,8 +18,9 @@ from secure_tree.explore.agreement import Explored, agree, class_counts, settle
 from secure_tree.explore.config import OF_LABELS, ExploreConfig, Statistic
 from secure_tree.explore.histograms import STAGE, OwnSums, between_parties_or_periods, histograms, own_sums
 from secure_tree.explore.moments import correlations, inflation, moments
+from secure_tree.explore.noise import deviation, draw, epsilon, noisy
 from secure_tree.explore.own_rows import OwnRows
-from secure_tree.explore.own_table import OwnBins, OwnTable
+from secure_tree.explore.own_table import WEIGHT_BITS, OwnBins, OwnTable
 from secure_tree.explore.precision import entropy, plain_fraction
 from secure_tree.explore.result import Exploration, Screened
 from secure_tree.explore.statistics import best, reveal_rounded, reveal_woe, rounded, shown_bins, statistic
@@ -100,6 +101,8 @@ def explore(
     chosen, numbers, woe = computed(party, facts, own)
     told, correlation, rate = _others(party, facts, table, own, chosen)
     counts = class_counts(table, config) if config.of_labels else []
+    noise = config.privacy
+    privacy = (noise.rho, epsilon(noise.rho, noise.delta), noise.delta) if noise else None
     features = [facts.every[f] for f in chosen]
     mine = party.rank if facts.label_holder is not None else 0
     names = tuple(name for p, name in features if p == 0), tuple(name for p, name in features if p == 1)
@@ -117,6 +120,7 @@ def explore(
         bits=facts.bits,
         spent=facts.spent,
         budget=config.floors.bits * entropy(counts) if counts else None,
+        privacy=privacy,
         ledger=number,
         revealed=list(dict.fromkeys(party.revealed[before:])),
     )
@@ -129,12 +133,16 @@ def computed(
     config, d = facts.config, len(facts.every)
     chosen, of_labels = np.arange(d), None
     if config.of_labels:
-        counted = planned(party, STAGE, lambda party: party.run(histograms(party, facts, own)))
+        exact = counted = planned(party, STAGE, lambda party: party.run(histograms(party, facts, own)))
+        if config.privacy:
+            drawn = own_noise(party, facts)
+            bits = facts.bits_of_counts + 1
+            counted = planned(party, STAGE, lambda party: party.run(noisy(party, *exact, drawn, bits)))
         if config.top < d:
             what = f"which {config.top} of {d} features have the largest {config.rank}"
-            bits = planned(party, STAGE, lambda party: party.reveal(party.run(best(party, facts, *counted)), what=what))
-            assert bits is not None, "revealed to both"
-            chosen = np.flatnonzero(bits) if party.live else np.arange(config.top)
+            told = planned(party, STAGE, lambda party: party.reveal(party.run(best(party, facts, *counted)), what=what))
+            assert told is not None, "revealed to both"
+            chosen = np.flatnonzero(told) if party.live else np.arange(config.top)
         of_labels = counted[0][:, chosen], counted[1][:, chosen]
     if config.reveal == "names":
         return chosen, {}, None
@@ -162,6 +170,14 @@ def computed(
     for name in {"auc", "ks"} & numbers.keys():
         numbers[name][:, ~facts.ordered[chosen]] = np.nan
     return chosen, numbers, woe
+
+
+def own_noise(party: Party, facts: Explored) -> np.ndarray:
+    """Return this party's own noise for the counts of every bin, int64[groups, d, bins], in the unit of the counts."""
+    groups, d, privacy = facts.config.groups, len(facts.every), facts.config.privacy
+    assert privacy, "the caller has asked"
+    drawn = draw(deviation(privacy.rho, d, groups), (groups, d, facts.bins), party.draw)
+    return drawn << (0 if facts.exponent is None else WEIGHT_BITS)
 
 
 def _own_cells(facts: Explored, own: OwnSums, chosen: np.ndarray) -> np.ndarray | None:

@@ -73,7 +73,7 @@ class Exploration:
     hidden. moments: missing rate, mean, deviation and vif, float64[features] each, NaN for categories. correlation:
     float64[features, features]. starts: where the bins of this party's features begin. own: statistics of this party's
     features, from its own rows only. bits: what was revealed about the labels, by part; spent: before; budget: of this
-    party's labels, None without.
+    party's labels, None without. privacy: rho, epsilon and delta of the labels, None without noise.
     """
 
     run: str
@@ -89,6 +89,7 @@ class Exploration:
     bits: Mapping[str, int]
     spent: int
     budget: float | None
+    privacy: tuple[float, float, float] | None
     ledger: int | None
     revealed: list[str] = field(default_factory=list)
 

@@ -30,11 +30,12 @@ from secure_tree.public.numerics import MARGIN_SCALE
 
 # Bits of a statistic at MARGIN_SCALE, or of the difference of two: below 2^12 even as a sum over 100 classes.
 _BITS = MARGIN_SCALE + 13
+_CURVE_BITS = 21
 
 
-def curve_counts(facts: Explored, p: AShare, q: AShare) -> AShare:
-    """[p], [q] of [.., d, bins] -> [counts up to each bin], [2, .., bins' + 1]; missing values are left out."""
-    cells = stack([p, q])[..., : facts.config.bins]
+def curve_counts(facts: Explored, cells: AShare) -> AShare:
+    """[p] and [q], [2, d, bins] -> [counts up to each bin], [2, d, bins' + 1]; missing values are left out."""
+    cells = cells[..., : facts.config.bins]
     return concatenate([cells[..., :1] - cells[..., :1], cells.cumsum(axis=-1)], axis=-1)
 
 
@@ -44,12 +45,16 @@ def statistic(party: Party, name: Statistic, facts: Explored, p: AShare, q: ASha
     flat = p.reshape(groups * d, bins), q.reshape(groups * d, bins)
     woe = p
     if name in ("iv", "psi"):
-        unit = 0 if facts.exponent is None or name == "psi" else WEIGHT_BITS
-        values, woe = yield from divergence(party, *flat, (facts.row_count << unit).bit_length())
+        values, woe = yield from divergence(party, *flat, facts.bits_of_counts)
         woe = woe.reshape(*p.shape)
     else:
+        # Pairs of rows must fit a word: large counts lose their last digits.
+        shift, cells = max(0, facts.bits_of_counts - _CURVE_BITS), stack(list(flat))
+        if shift:
+            cells = yield from floor.steps(party, cells, shift)
+        most = (1 << facts.bits_of_counts - shift) - 1
         of_counts = auc_of_counts if name == "auc" else ks_of_counts
-        values = yield from of_counts(party, curve_counts(facts, *flat), facts.row_count)
+        values = yield from of_counts(party, curve_counts(facts, cells), most)
     return values.reshape(groups, d), woe
 
 
@@ -86,7 +91,7 @@ def shown_bins(party: Party, facts: Explored, p: AShare, q: AShare, own: np.ndar
     unit = 0 if facts.exponent is None else WEIGHT_BITS
     least = facts.config.floors.cell_rows << unit
     if own is None:
-        bits = (facts.row_count << unit).bit_length() + 1
+        bits = facts.bits_of_counts + 1
         few = yield from below.steps(party, stack([p, q]), [least], bits)
         return (yield from and_bits.steps(party, ~few[0, ..., 0], ~few[1, ..., 0]))
     enough = ((own == 0) | (own >= least)).all(axis=0).astype(np.uint8)

@@ -76,6 +76,9 @@ def _headlines(found: Exploration) -> list[Headline]:
     if found.budget is not None:
         left = max(0, int(found.budget) - found.spent - told)
         shown.append(Headline("budget left", f"{left:,} bits", f"of {found.budget:,.0f}; earlier: {found.spent:,}"))
+    if found.privacy:
+        rho, epsilon, delta = found.privacy
+        shown.append(Headline("epsilon of the labels", f"{epsilon:.2f}", f"at delta {delta:g}; rho {rho:g}"))
     return shown
 
 

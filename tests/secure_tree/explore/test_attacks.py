@@ -228,6 +228,7 @@ def test_a_line_has_what_was_released_and_nothing_of_the_rows(tmp_path):
         "run",
         "time",
         "label",
+        "rho",
         "what",
         "bits",
         "options",
