@@ -77,8 +77,8 @@ def explore(
     """
     config = ExploreConfig.of(**parameters)
     needs_party(party, "explore(party, X, y)")
-    if party.workers:
-        raise ConfigError("an exploration needs its rows in one process: connect without shards")
+    if party.workers or party.audit:
+        raise ConfigError("an exploration must run in one process per party and without audit: connect without these")
     if config.partition == "vertical" and {"correlation", "vif"} & {*config.others} and not party.randomness.has_dealer:
         raise ConfigError("correlation and vif by columns need a dealer: leave them out of statistics")
     table = OwnTable.read(X, y, sample_weight, period, config)

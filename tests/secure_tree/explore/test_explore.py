@@ -5,7 +5,9 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
+from mpc.checks.verdict import begin
 from mpc.errors import ConfigError, DataError
+from protocols.runtime import run_local
 from protocols.testing.two_parties import dealt, made_by_both, run_both
 from secure_tree.explore import statistics
 from secure_tree.explore.explore import explore
@@ -266,3 +268,29 @@ def test_unequal_parameters_are_refused():
         run_both(
             lambda party: explore(party, **own[party.rank], partition="vertical", floors={"cell_rows": 10 + party.rank})
         )
+
+
+def test_workers_and_audits_are_refused():
+    X, y = table()
+    own = parts(X, y, "vertical")
+
+    def audited(party):
+        begin(party)
+        return explore(party, **own[party.rank], partition="vertical")
+
+    with pytest.raises(ConfigError, match="without audit"):
+        run_both(audited)
+
+
+@pytest.mark.parametrize("offline", ["dealer", "pairwise"])
+def test_between_processes(tmp_path, offline):
+    X, y = table(rows=1200, features=3)
+
+    def job(party):
+        own = {"X": X[:, :2]} if party.rank == 0 else {"X": X[:, 2:], "y": y}
+        ledger = tmp_path / f"{party.rank}.jsonl"
+        found = explore(party, **own, partition="vertical", top=2, ledger=ledger, floors={"bits": 0.5})
+        return found.names, found.revealed, ledger.read_text()
+
+    first, second = run_local(job, offline=offline)
+    assert first == second and first[0] == ["f1", "f0"] and first[1] == ["which 2 of 3 features have the largest iv"]
