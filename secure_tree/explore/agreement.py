@@ -145,7 +145,7 @@ def _joined(
         categories = {**first.categories, **second.categories}
         if (mine.labelled and theirs.labelled) or (config.of_labels and not (mine.labelled or theirs.labelled)):
             raise DataError(f"y: {'both parties have' if mine.labelled else 'neither party has'} labels")
-        holder = rank if mine.labelled else 1 - rank
+        holder = int(second.labelled)
     if not any(names):
         raise DataError("X: there are no features")
     if mine.periods != theirs.periods and config.partition == "horizontal":

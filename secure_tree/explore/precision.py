@@ -49,7 +49,7 @@ def released_bits(config: ExploreConfig, rows: tuple[int, int], features: int, b
     for statistic in config.shown:
         if statistic != "psi":
             whole = _DIVERGENCE_BITS if statistic == "iv" else 0
-            found[statistic] = chosen * (fraction(statistic, config, rows, bins) + whole)
+            found[statistic] = chosen * groups * (fraction(statistic, config, rows, bins) + whole)
     if config.reveal != "names" and "label_rate" in config.statistics:
         found["label_rate"] = plain_fraction(config, sum_of(config, rows))
     if config.reveal == "woe":

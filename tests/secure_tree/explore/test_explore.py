@@ -203,6 +203,8 @@ def test_several_classes(partition):
         for c in range(3):
             assert np.abs(found["iv"][c] - divergence(*counts(both, 11, y == c))[0]).max() < 1e-5
     assert results[0].to_frame().columns.tolist()[2:5] == ["iv_0", "iv_1", "iv_2"]
+    # Each of the three numbers of a feature tells bits.
+    assert results[0].bits == {"iv": 3 * FEATURES * 14, "auc": 3 * FEATURES * 7}
     assert next(iter(results[0].iv.values())) == pytest.approx(found["iv"][:, 0].sum())
 
 
