@@ -85,14 +85,18 @@ class OwnTable:
         return [f for f, dtype in enumerate(self.frame.dtypes) if is_categorical(dtype)]
 
     def summary(self) -> pd.DataFrame:
-        """Return for each column, from these rows only: rows with a value missing, mean, and standard deviation."""
+        """Return for each column, from these rows only: rows with a value missing, mean, and standard deviation; the
+        last two are NaN for categories.
+        """
         parts = []
         for some, features in self.portions():
             values = pd.DataFrame(features.astype(np.float64), columns=self.names[some])
             parts.append(
                 pd.DataFrame({"missing": values.isna().mean(), "mean": values.mean(), "deviation": values.std()})
             )
-        return pd.concat(parts) if parts else pd.DataFrame(columns=["missing", "mean", "deviation"])
+        found = pd.concat(parts) if parts else pd.DataFrame(columns=["missing", "mean", "deviation"], dtype=float)
+        found.iloc[self.categorical, 1:] = np.nan
+        return found
 
     def portions(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield the features in portions of columns, float32[n, some]; categories are numbered. Raises DataError."""

@@ -22,7 +22,7 @@ from sharewood.job.config import HostsConfig
 from sharewood.logs import say
 from sharewood.tables.shards import MANIFEST
 
-KINDS = ("model", "checkpoints", "prepared", "aligned", "predictions", "revealed", "report")
+KINDS = ("model", "screened", "checkpoints", "prepared", "aligned", "predictions", "revealed", "report")
 # Tables that a party brings: these, keys, and files that no command writes are never deleted.
 _INPUTS = ("columns", "align_data", "train_data", "test_data", "predict_data")
 

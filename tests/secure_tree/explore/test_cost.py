@@ -19,6 +19,7 @@ PUBLIC = 2
     [
         {"top": 3},
         {"top": 3, "rank": "auc", "reveal": "woe", "statistics": ("iv", "auc", "ks")},
+        {"top": 2, "privacy": {"rho": 1.0}},
         {"classes": 3, "reveal": "numbers", "statistics": ("ks",)},
     ],
 )

@@ -89,4 +89,7 @@ def test_columns_of_one_name_are_refused():
 def test_summary_of_own_rows():
     X = np.array([[1.0, np.nan], [3.0, 5.0]])
     found = OwnTable.read(X, None, None, None, ExploreConfig.of()).summary()
+    mixed = pd.DataFrame({"c": pd.Series(["a", None]).astype("category"), "x": [1.0, 2.0]})
+    summary = OwnTable.read(mixed, None, None, None, ExploreConfig.of()).summary()
+    assert summary.loc["c", "missing"] == 0.5 and np.isnan(summary.loc["c", "mean"]) and summary.loc["x", "mean"] == 1.5
     assert found.loc["f0"].tolist() == [0, 2, np.std([1, 3], ddof=1)] and found.loc["f1", "missing"] == 0.5
