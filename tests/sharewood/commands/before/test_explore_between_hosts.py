@@ -6,13 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import sharewood as sharewood_package
 from mpc.errors import ConfigError, DataError, PeerFailure
 from mpc.host.ledger import Ledger
+from protocols.testing.two_parties import run_both
 from secure_tree.explore.result import Screened
 from secure_tree.model.shared_model import SharedModel
 from sharewood.commands.before.explore import explore_party
 from sharewood.commands.hosts.train import train_half
 from sharewood.job.config import HostsConfig
+from tests.secure_tree.explore.tables import parts, table
 from tests.sharewood.commands.hosting import LONGEST, ROLES, both, dealing, in_threads, sharewood, start, write_job
 from tests.sharewood.page.pages import check_page
 
@@ -177,3 +180,19 @@ def test_the_plan_prices_an_exploration(tmp_path):
     # One byte per row, feature of the other party and bin.
     assert 1300 * 4 * 11 < planned["bytes"] < 2 * 1300 * 4 * 11
     assert planned["transfers"] > 1300 and planned["pairwise_bytes"] > planned["bytes"]
+
+
+def test_a_page_in_python(tmp_path):
+    X, y = table()
+    own = parts(X, y, "vertical")
+    asked = {"partition": "vertical", "reveal": "numbers", "statistics": ("iv", "correlation"), "privacy": {"rho": 0.5}}
+
+    def run(party):
+        found = sharewood_package.explore(party, **own[party.rank], floors={"bits": 1.0}, **asked)
+        found.save_page(tmp_path / f"{party.rank}.html")
+        return found
+
+    run_both(run)
+    pages = [check_page((tmp_path / f"{p}.html").read_text()) for p in (0, 1)]
+    assert all("epsilon of the labels" in page and "What this tells" in page for page in pages)
+    assert ["budget left" in page for page in pages] == [False, True]
