@@ -28,7 +28,9 @@ Call = tuple[Program, tuple[Any, ...]]
 
 
 class Peer(Protocol):
-    """The other party, as `protocols.transport` provides it."""
+    """The other party, as `protocols.transport` provides it; `peer` is its name."""
+
+    peer: str
 
     def exchange(
         self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Sequence[Like] | None = None

@@ -32,14 +32,16 @@ from secure_tree.interface.parameters import documented, with_parameters
 from secure_tree.interface.verbose import Verbose, check_verbose
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.admission import admit, examine, same_edges
+from secure_tree.owners.attendance import agree_on_kept
 from secure_tree.owners.column_admission import admit_columns
 from secure_tree.owners.columns import OwnersOfColumns, features_by_owner
 from secure_tree.owners.contributing import Owners
 from secure_tree.owners.lines import Line
-from secure_tree.owners.stored import save, save_columns
+from secure_tree.owners.stored import keeping, save, save_columns
 from secure_tree.prediction.answering import answer, check_for_clients
 from secure_tree.prediction.authenticated import input_model
 from secure_tree.prediction.revealing import check_macs, predict_shards, revealed_margins
+from secure_tree.public.bounds import NO_BOUNDS, Bounds, check_consent
 from secure_tree.public.config import Method, TrainConfig
 from secure_tree.public.context import OwnerFacts, TrainingContext
 from secure_tree.public.names import columns_behind
@@ -82,12 +84,17 @@ def _own_rows(
 
 
 def _open(
-    party: Party, contributed: Mapping[str, Line] | Source, config: TrainConfig, known: Dictionary, own: OwnRows
+    party: Party,
+    contributed: Mapping[str, Line] | Source,
+    config: TrainConfig,
+    known: Dictionary,
+    own: OwnRows,
+    bounds: Bounds = NO_BOUNDS,
 ) -> Contributed | ContributedColumns:
     """Let the training have contributed rows or columns. Raises ConfigError, DataError, PeerFailure."""
     source = contributed
     if isinstance(source, Mapping):
-        source = OwnersOfColumns(source) if config.partition == "vertical" else Owners(source)
+        source = OwnersOfColumns(source) if config.partition == "vertical" else Owners(source, bounds)
     opened = source.open(party, config, known, own.names)
     if isinstance(opened, ContributedColumns):
         own.contributed_columns = opened
@@ -96,6 +103,11 @@ def _open(
     if party.workers and sum(opened.rows) < party.workers.count:
         raise DataError(f"contributed rows must be at least one for each of the {party.workers.count} workers")
     return opened
+
+
+def _check_shares(context: TrainingContext, own: OwnRows) -> None:
+    if own.contributed:
+        own.contributed.source.bounds.check_shares(own.contributed.owners, context.layout.row_count)
 
 
 def _categories(model: SharedModel, rank: int, X: TableLike) -> Dictionary:
@@ -180,7 +192,7 @@ class _SecureXGB(Fitted):
         verbose : bool or int, default False
             Print a line every `verbose` rounds of trees, with the metrics on held-out rows; True: after every
             evaluation, or every tenth of the rounds without held-out rows. It may differ between the parties.
-        contributed : mapping or Stored, optional
+        contributed : mapping, Owners or Stored, optional
             Owners of further rows who are no party, as `party.contributed` has them: {name: line}; or a folder that
             `collect` has written. Their rows become known to nobody (secure_tree/owners/contributing.py). A party may
             then have no rows itself. With vertical data, they have further features of the same rows, or the labels
@@ -223,8 +235,11 @@ class _SecureXGB(Fitted):
                 )
             if before and party.workers:
                 raise ConfigError("xgb_model and contributed rows need one process at each party: leave out shards")
+            if isinstance(contributed, Owners) and contributed.bounds.least is not None:
+                raise ConfigError("least is for `collect`: a training uses all contributions")
             _open(party, contributed, config, known, own)
         context = agree_on_training(party, config, own)
+        _check_shares(context, own)
         if before:
             context = as_the_model(before, context)
         pairing, attempt = context.facts.pairing, None
@@ -271,11 +286,12 @@ class _SecureXGB(Fitted):
         folder: str | Path,
         key: FileKey | None = None,
         sample_weight: ColumnLike | None = None,
+        bounds: Bounds = NO_BOUNDS,
     ) -> tuple[OwnerFacts, ...]:
         """Keep what owners contribute in a folder, for any number of trainings with these bins and features.
 
         Both parties must call this at the same time, each with its own rows, which also determine the joint edges.
-        Return the owners. Stage of the meter: setup. Raises as `fit`.
+        Return the owners that have contributed. Stage of the meter: setup. Raises as `fit`.
 
         Parameters
         ----------
@@ -287,6 +303,8 @@ class _SecureXGB(Fitted):
             A folder for this party's halves: `fit(..., contributed=Stored(folder))` trains on them.
         key : FileKey, optional
             Encrypts the files.
+        bounds : Bounds, optional
+            What the parties accept of owners, and how many are enough.
         """
         config = self.config
         config.check_trainable()
@@ -294,19 +312,28 @@ class _SecureXGB(Fitted):
         if party.workers:
             raise ConfigError("contributions are collected by one process at each party: leave out shards")
         own = _own_rows(party, X, y, sample_weight, None, config, known, 0)
-        given = _open(party, contributed, config, known, own)
+        if config.partition == "vertical":
+            bounds.check_columns()
+        given = _open(party, contributed, config, known, own, bounds)
         context = agree_on_training(party, config, own)
         if isinstance(given, ContributedColumns):
-            admit_columns(party, context, given, keep=False)
-            save_columns(Path(folder), given, key)
+            of_columns = [OwnerFacts(name, owner.id, owner.rows) for name, owner in given.owners.items()]
+            with keeping(Path(folder)) as new:
+                admit_columns(party, context, given, keep=False)
+                save_columns(new, given, key)
+                agree_on_kept(party, of_columns)
             given.source.confirm()
-            return tuple(OwnerFacts(name, owner.id, owner.rows) for name, owner in given.owners.items())
-        edges = cut_bins(party, context, own).edges
-        # All or none: an owner that is refused leaves nothing of the others either.
-        for owner, bins, labels, weights in list(examine(party, context, given, edges)):
-            save(Path(folder), owner, bins, labels, weights, edges, config, own.names, key)
+            return tuple(of_columns)
+        _check_shares(context, own)
+        edges, kept = cut_bins(party, context, own).edges, list[OwnerFacts]()
+        with keeping(Path(folder)) as new:
+            for owner, bins, labels, weights in examine(party, context, given, edges):
+                save(new, owner, bins, labels, weights, edges, config, own.names, key)
+                kept.append(owner)
+            check_consent(kept)
+            agree_on_kept(party, kept)
         given.source.confirm()
-        return given.owners
+        return tuple(kept)
 
     def predict_margin(
         self,

@@ -77,6 +77,7 @@ class Requests:
 class Silence:
     """A peer that answers every round with zeros."""
 
+    peer = "nobody"
     wire_sent = wire_received = 0
 
     def exchange(

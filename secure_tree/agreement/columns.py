@@ -36,8 +36,7 @@ class ColumnsFacts(Message):
     def told(cls, owner: OwnerColumns) -> dict[str, Any]:
         """Return an owner's facts as a message. Raises DataError."""
         facts = asdict(owner) | {"names": list(owner.names)}
-        del facts["name"]
-        return cls.of(**facts).model_dump()
+        return cls.of(**{name: facts[name] for name in cls.model_fields}).model_dump()
 
     def of_owner(self, name: str) -> OwnerColumns:
         return OwnerColumns(

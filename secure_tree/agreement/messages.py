@@ -56,6 +56,8 @@ Plain = (
     | list[Direction]
     | tuple[Direction, ...]
     | dict[Text, Direction]
+    | dict[Text, list[float]]
+    | dict[Text, tuple[float, ...]]
     | None
 )
 Rank = Annotated[int, Field(ge=0, le=1)]

@@ -45,9 +45,10 @@ class PredictionFacts(ModelFacts):
 
 
 class RevealFacts(ModelFacts):
-    """The party to which the model is revealed."""
+    """The party to which the model is revealed; `name`: its name, which the other party says."""
 
     to: Rank
+    name: Text | None
 
 
 class ImportanceFacts(ModelFacts):
@@ -117,10 +118,17 @@ def agree_on_prediction(
 
 def agree_on_reveal(party: Party, model: SharedModel, to: int) -> None:
     """Check that both halves fit and that both parties name the same receiver. Raises ConfigError or DataError."""
-    theirs = exchange(party, "reveal.facts", RevealFacts.of(**_identity(model), to=to))
+    mine = RevealFacts.of(**_identity(model), to=to, name=None if to == party.rank else party.link.peer)
+    theirs = exchange(party, "reveal.facts", mine)
     _same_model(model, theirs)
     if theirs.to != to:
         raise ConfigError(f"the parties disagree on the receiver of the model: {to} here, {theirs.to} at the other")
+    receivers, name = model.facts.receivers, mine.name or theirs.name
+    if receivers is not None and name not in receivers:
+        raise ConfigError(
+            f"every owner must name {name} in its terms, as reveal_to, to let it have the model, got "
+            f"{', '.join(receivers) or 'nobody'} whom all of them name"
+        )
 
 
 def agree_on_importance(party: Party, model: SharedModel, kind: Importance) -> None:

@@ -55,6 +55,9 @@ class Contribution(Message):
     held: Count
     exponent: Power | None
     weight: Power | None
+    least_owners: Count
+    until: Text | None
+    reveal_to: tuple[Text, ...]
 
 
 class TrainingFacts(Message):
@@ -246,6 +249,7 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
         owners=tuple((each.name, each.id, each.rows - each.held) for each in mine.owners)
         + tuple((name, each.id, mine.rows) for name, each in mine.columns.items()),
         owner_widths=tuple(len(each.names) for each in mine.columns.values()),
+        receivers=tuple(sorted(set.intersection(*(set(o.reveal_to) for o in mine.owners)))) if mine.owners else None,
     )
 
 
@@ -260,6 +264,8 @@ def _same_owners(mine: TrainingFacts, theirs: TrainingFacts) -> None:
                 f"{name}: it told this party {here[name].rows} rows and the other party {there[name].rows}: it is not "
                 "used"
             )
+        if here[name].id == there[name].id and here[name] != there[name]:
+            raise DataError(f"{name}: it told the parties different terms: it is not used")
         if here[name] != there[name]:
             raise DataError(f"{name}: the parties have halves of two different contributions")
 
@@ -293,11 +299,14 @@ def pairing_id(*tokens: str) -> str:
 
 
 def check_declared(config: TrainConfig, names: Sequence[tuple[str, ...]]) -> None:
-    """Raise ConfigError if `missing` declares a feature that no party has."""
+    """Raise ConfigError if `missing` or `cuts` declare a feature that no party has."""
     declared = config.missing if isinstance(config.missing, tuple) else ()
     for name in declared:
         if not any(covers(name, feature) for own in names for feature in own):
             raise ConfigError(f"missing: no party has a feature {name!r}")
+    for name in config.cuts or ():
+        if is_indicator(name) or not any(name in own for own in names):
+            raise ConfigError(f"cuts: no party has a numeric feature {name!r}")
 
 
 def check_validation_rows(rows: Sequence[int], who: str = "a party") -> None:

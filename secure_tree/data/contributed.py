@@ -10,21 +10,29 @@ from typing import Protocol
 
 import numpy as np
 
+from mpc.errors import SharewoodError
 from mpc.matrix.interface import LinearMap
 from mpc.matrix.known_matrix import MatrixRows
 from mpc.party import Party
 from mpc.shares import AShare, BShare
 from secure_tree.data.categories import Dictionary
 from secure_tree.data.contributed_columns import ContributedColumns
+from secure_tree.public.bounds import Bounds
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerFacts
 
 
 class ContributedBins(Protocol):
-    """Gets the owners' bins once the edges are known."""
+    """Gets the owners' bins once the edges are known. `bounds`: what the parties accept."""
 
-    def at(self, edges: np.ndarray, missing: bool) -> Iterator[BShare]:
-        """Return <one-hot bins> of every owner's rows, [n_i, d * bins], one owner after the other."""
+    @property
+    def bounds(self) -> Bounds: ...
+
+    def at(self, edges: np.ndarray, missing: bool) -> Iterator[BShare | None]:
+        """Return <one-hot bins> of every owner's rows, [n_i, d * bins], one owner after the other; None: left out."""
+
+    def refuse(self, owner: OwnerFacts, error: SharewoodError) -> None:
+        """Leave an owner out whose rows are not valid, or raise the error."""
 
     def confirm(self) -> None:
         """Tell the owners that their contributions are complete here."""
@@ -70,8 +78,9 @@ class Contributed:
     """The contributions of all owners, in the order of their names.
 
     labels: <bits of labels>, [l, n_i], as in secure_tree/owners/encoding.py. weights: <bits of weights>, [w, n_i], if
-    the owner has any. counts: a half of how many values of the rows to train on have each key, uint32[d, 2^edge_bits];
-    none if the bins were checked before, at `edges`. held: which rows of every owner are held out.
+    the owner has any. counts: a half of how many values of the rows to train on have each key, of the features whose
+    edges are `searched` for, uint32[s, 2^edge_bits]; none if the bins were checked before, at `edges`. held: which rows
+    of every owner are held out.
 
     Once they are admitted: matrices: of every owner the bins of its rows to train on, and their transpose; with
     workers, packed: <the bins> instead, uint8[n, bytes]. held_out: the transposed bins of its held-out rows. targets,
@@ -86,6 +95,7 @@ class Contributed:
     held: list[np.ndarray]
     source: ContributedBins
     edges: np.ndarray | None = None
+    searched: Sequence[int] = ()
     matrices: list[tuple[LinearMap, LinearMap]] = field(default_factory=list)
     packed: list[np.ndarray] = field(default_factory=list)
     held_out: list[LinearMap | None] = field(default_factory=list)
@@ -114,7 +124,7 @@ class Contributed:
         """
         out = []
         for (feature, edges), line in zip(known.items(), keys, strict=True):
-            counts = self._counts[feature].copy()
+            counts = self._counts[self.searched.index(feature)].copy()
             counts[edges] = 0
             out.append(np.cumsum(counts, dtype=np.uint32)[line])
         return np.array(out).astype(np.int64)

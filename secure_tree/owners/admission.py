@@ -47,7 +47,7 @@ def admit(party: Party, context: TrainingContext, contributed: Contributed, edge
     Raises DataError at both parties, which names the owner.
     """
     labels, weights = [], []
-    for k, (words, bits, of_rows) in enumerate(_checked(party, context, contributed, edges)):
+    for k, words, bits, of_rows in _checked(party, context, contributed, edges):
         trained, held = contributed.trained[k], contributed.held[k]
         if words is None:
             contributed.packed.append(np.packbits(bits[trained].bits, axis=1))
@@ -80,26 +80,32 @@ def examine(
     party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray
 ) -> Iterator[tuple[OwnerFacts, BShare, BShare, BShare | None]]:
     """Get the bins at these edges, and check them; yield <bins>, <labels>, <weights> by owner. Raises DataError."""
-    given = zip(contributed.owners, contributed.labels, contributed.weights, strict=True)
-    for own, (_, bits, _) in zip(given, _checked(party, context, contributed, edges), strict=True):
-        owner, labels, weights = own
-        yield owner, bits, labels, weights
+    for k, _, bits, _ in _checked(party, context, contributed, edges):
+        yield contributed.owners[k], bits, contributed.labels[k], contributed.weights[k]
 
 
 def _checked(
     party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray
-) -> Iterator[tuple[AShare | None, BShare, AShare]]:
-    """Yield [bins], <bins> and [labels] of all rows of each owner; workers lift their own bins."""
+) -> Iterator[tuple[int, AShare | None, BShare, AShare]]:
+    """Yield number, [bins], <bins> and [labels] of all rows of each owner that is not left out; workers lift their own
+    bins.
+    """
     counts: Iterable[MatrixRows | None] = contributed.counts or repeat(None, len(contributed.owners))
     bins = contributed.source.at(edges, has_missing(context.config))
     for k, (owner, count, bits) in enumerate(zip(contributed.owners, counts, bins, strict=True)):
+        if bits is None:
+            continue
         lifted = partial(_lifted, owner=owner, bins=None if party.workers else bits, labels=contributed.labels[k])
         words, labels = planned(party, "setup", partial(lifted, context=context))
         if count is not None:
             assert words is not None, "with workers, bins were checked before"
-            with party.stage("setup"):
-                _check(party, context, owner, words, labels, contributed.trained[k], count[:], edges)
-        yield words, bits, labels
+            try:
+                with party.stage("setup"):
+                    _check(party, context, owner, words, labels, contributed.trained[k], count[:], edges)
+            except DataError as error:
+                contributed.source.refuse(owner, error)
+                continue
+        yield k, words, bits, labels
 
 
 def _lifted(
@@ -138,9 +144,10 @@ def _check(
     coins = np.random.Philox(seed.tolist()).random_raw(SUMS * sums.size // 2).view(np.uint32).reshape(SUMS, -1)
     combined = sums.map(lambda w: coins @ w)
     of_rows = hot[trained].sum(axis=0)
-    counted = AShare(of_bins(counts, edges), party.rank)
+    searched = context.config.searched(context.facts.names)
+    counted = AShare(of_bins(counts, edges[searched]), party.rank)
     missing = hot.sum(axis=0)[[f for f in range(d) if f not in optional], size:]
-    zeros = [combined, (of_rows[:, :size] - counted).reshape(-1), missing.reshape(-1)]
+    zeros = [combined, (of_rows[searched, :size] - counted).reshape(-1), missing.reshape(-1)]
     opened = party.reveal(concatenate(zeros), what=f"that {owner.name}'s rows are valid")
     assert opened is not None, "revealed to both"
     if opened[:SUMS].any():

@@ -20,6 +20,8 @@ FEW_BYTES = 1 << 12
 class Line(Protocol):
     """A channel between an owner and a party."""
 
+    timeout: float | None
+
     @property
     def peer(self) -> str: ...
 
@@ -29,6 +31,8 @@ class Line(Protocol):
     def send(self, tag: str, tree: Any) -> None: ...
 
     def receive(self, tag: str, limit: int | None = None) -> Any: ...
+
+    def end(self, reason: str) -> None: ...
 
 
 class OwnerTerms(Message):

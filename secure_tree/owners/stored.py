@@ -7,15 +7,17 @@ anew (admission.py); the owner is not needed again.
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mpc.errors import ConfigError, DataError
+from mpc.errors import ConfigError, DataError, SharewoodError
 from mpc.host.encryption import FileKey
-from mpc.host.files import make_folder, remove
+from mpc.host.files import flush_folder, make_folder, remove
 from mpc.party import Party
 from mpc.shares import BShare
 from secure_tree.agreement.columns import ColumnsFacts
@@ -26,14 +28,18 @@ from secure_tree.data.table import held_rows
 from secure_tree.model.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
 from secure_tree.owners.columns import refuse_unsupported_columns, shapes
 from secure_tree.owners.contributing import refuse_unsupported
+from secure_tree.public.bounds import NO_BOUNDS, Bounds, check_consent
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerFacts
 
-FORMAT = 3
+FORMAT = 4
+# Where halves are until all of them are complete at both parties.
+_NEW = ".collecting"
 _WHAT, _ROLE = "half of a contribution", "contribution"
 # The parameters on which halves depend.
-_SAME = ("partition", "max_bin", "edge_bits", "missing", "objective", "num_class", "scale_pos_weight")
-_SAME_COLUMNS = (*(name for name in _SAME if name != "edge_bits"), "test_size", "random_state")
+_SAME = ("partition", "max_bin", "edge_bits", "cuts", "missing", "objective", "num_class", "scale_pos_weight")
+_SAME_COLUMNS = (*(name for name in _SAME if name not in ("edge_bits", "cuts")), "test_size", "random_state")
+_FACTS = ("exponent", "weight", "least_owners", "until", "reveal_to")
 
 
 def save(
@@ -54,15 +60,13 @@ def save(
         "owner": owner.name,
         "id": owner.id,
         "rows": owner.rows,
-        "exponent": owner.exponent,
-        "weight": owner.weight,
+        **{name: getattr(owner, name) for name in _FACTS},
         "names": list(names),
         "same": _same(config),
     }
     halves = {"bins": bins, "labels": labels, **({} if weights is None else {"weights": weights})}
     arrays = {name: np.packbits(half.bits) for name, half in halves.items()}
     shapes = {f"{name}_shape": np.array(half.shape) for name, half in halves.items()}
-    make_folder(folder)
     write_arrays(path_of(folder, owner.name), facts, {"edges": edges, **arrays, **shapes}, key, _ROLE)
 
 
@@ -91,13 +95,36 @@ def withdraw(folder: Path, owner: str) -> None:
     remove(path)
 
 
+@contextmanager
+def keeping(folder: Path) -> Iterator[Path]:
+    """Yield a folder for new halves, which are all in `folder` once the block has ended, and nowhere if it fails."""
+    new, is_new = folder / _NEW, not folder.exists()
+    shutil.rmtree(new, ignore_errors=True)
+    make_folder(new)
+    try:
+        yield new
+        for path in sorted(new.iterdir()):
+            path.replace(folder / path.name)
+        flush_folder(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        if is_new:
+            with suppress(OSError):
+                folder.rmdir()
+
+
 class Stored:
     """Implements `Source` with files. `without`: owners who are left out. ids: by columns, the digest of the parties'
-    ids of rows, if any.
+    ids of rows, if any. `bounds`: `most_rows` and `most_share` apply.
     """
 
     def __init__(
-        self, folder: Path, key: FileKey | None = None, without: Collection[str] = (), ids: bytes | None = None
+        self,
+        folder: Path,
+        key: FileKey | None = None,
+        without: Collection[str] = (),
+        ids: bytes | None = None,
+        bounds: Bounds = NO_BOUNDS,
     ) -> None:
         found = {path.stem: path for path in sorted(folder.glob("*.npz"))} if folder.is_dir() else {}
         if unknown := sorted(set(without) - found.keys()):
@@ -105,7 +132,12 @@ class Stored:
         self.paths = {name: path for name, path in found.items() if name not in without}
         if not self.paths:
             raise DataError(f"{folder}: has no contributions: run `sharewood collect` at both parties")
-        self._key, self.ids = key, ids
+        self._key, self.ids, self.bounds = key, ids, bounds
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the owners."""
+        return list(self.paths)
 
     def open(
         self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]
@@ -118,12 +150,15 @@ class Stored:
             facts, arrays = self._read(party, config, name, path)
             with reading(path, _WHAT):
                 _check_names(path, tuple(facts["names"]), names)
-                owners.append(OwnerFacts(name, facts["id"], facts["rows"], facts["exponent"], facts["weight"]))
+                own: dict[str, Any] = {fact: facts[fact] for fact in ("id", "rows", *_FACTS)}
+                owners.append(OwnerFacts(name, **{**own, "reveal_to": tuple(own["reveal_to"])}))
+                self.bounds.check_rows(owners[-1])
                 labels.append(_bits(arrays, "labels", party.rank))
                 weights.append(None if facts["weight"] is None else _bits(arrays, "weights", party.rank))
                 edges.append(arrays["edges"])
         if any(not np.array_equal(edges[0], each) for each in edges):
             raise DataError("contributions with other joint edges than the others must be collected together with them")
+        check_consent(owners)
         self._rank = party.rank
         held = [held_rows(config, owner.rows) for owner in owners]
         return Contributed(tuple(owners), labels, weights, [], held, self, edges[0])
@@ -160,6 +195,9 @@ class Stored:
                 bits = _bits(arrays, "bins", self._rank)
             yield bits
 
+    def refuse(self, owner: OwnerFacts, error: SharewoodError) -> None:
+        raise error
+
     def confirm(self) -> None:
         """Do nothing: the owners have left."""
 
@@ -169,8 +207,9 @@ def _bits(arrays: Arrays, name: str, rank: int) -> BShare:
 
 
 def _same(config: TrainConfig) -> dict[str, object]:
-    values = {name: getattr(config, name) for name in (_SAME_COLUMNS if config.partition == "vertical" else _SAME)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    names = _SAME_COLUMNS if config.partition == "vertical" else _SAME
+    values = config.model_dump(mode="json")
+    return {name: values[name] for name in names}
 
 
 def _check_same(path: Path, then: dict[str, object], now: dict[str, object]) -> None:

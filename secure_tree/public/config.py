@@ -8,13 +8,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
 from mpc.errors import ConfigError
 from secure_tree.public import refused
 from secure_tree.public.exact import ln
-from secure_tree.public.names import covers
+from secure_tree.public.names import covers, is_indicator
 
 # The maximal depth of trees, including those of shared models.
 DEEPEST = 8
@@ -180,6 +181,10 @@ class TrainConfig(BoostingConfig):
     """Bits of a float32 to which joint edges are rounded, 12 to 32. 16 bits keep two to three digits, and merge, for
     example, the years 2016 to 2023.
     """
+    cuts: dict[str, tuple[float, ...]] | None = _parameter(None)
+    """Declared edges of numeric features, {name: ascending values}, which are not searched for: a row goes left if its
+    value is below. Public; only with joint edges. At most `max_bin` - 1 for a feature.
+    """
     min_child_samples: int = _parameter(1, after="min_child_weight", ge=1)
     """Minimum number of rows in a child."""
     max_delta_step: float = _parameter(_by_objective(0.0, 0.0, MAX_DELTA_STEP), "0; 0.7 for counts", ge=0, le=1e9)
@@ -270,6 +275,16 @@ class TrainConfig(BoostingConfig):
                 raise ValueError(f"eval_metric must suit {self.objective}, got {metric}")
         if self.reg_alpha and self._constrained:
             raise ValueError("reg_alpha must be 0 with monotone_constraints: splits are checked on weights without it")
+        for name, values in (self.cuts or {}).items():
+            given = np.array(values, np.float32)
+            if not (given.size and np.isfinite(given).all() and (np.diff(given) > 0).all()):
+                raise ValueError(f"cuts of {name} must be ascending finite numbers of float32, got {list(values)}")
+            if not self.joint:
+                raise ValueError('cuts need edges = "joint", data by rows and a number as max_bin')
+            if len(values) >= int(self.max_bin):
+                raise ValueError(
+                    f"cuts of {name} must be at most {int(self.max_bin) - 1}, as max_bin says, got {len(values)}"
+                )
         if len(set(self.metrics)) < len(self.metrics):
             raise ValueError(f"eval_metric must name different metrics, got {', '.join(self.metrics)}")
         return self
@@ -315,6 +330,14 @@ class TrainConfig(BoostingConfig):
     def joint(self) -> bool:
         """True if both parties cut bins at the same edges, found over all rows."""
         return self.edges == "joint" and self.partition == "horizontal" and self.max_bin != "exact"
+
+    def searched(self, names: Sequence[str]) -> list[int]:
+        """Return the features whose joint edges are searched for: those without cuts, but for indicators."""
+        return [f for f, name in enumerate(names) if name not in (self.cuts or {}) and not is_indicator(name)]
+
+    def declares_all(self, names: Sequence[str]) -> bool:
+        """Return whether all joint edges follow from `cuts` and the names of features."""
+        return bool(self.cuts) and not self.searched(names)
 
     @property
     def finer(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ class OwnerFacts:
 
     exponent, weight: base-2 exponents of powers of two above its labels in magnitude, if they are numbers, and above
     its weights, if it has any.
+    least_owners, until, reveal_to: what it consents to (secure_tree/public/bounds.py); the date as in 2027-06-30.
     """
 
     name: str
@@ -26,6 +27,9 @@ class OwnerFacts:
     rows: int
     exponent: int | None = None
     weight: int | None = None
+    least_owners: int = field(default=1, kw_only=True)
+    until: str | None = field(default=None, kw_only=True)
+    reveal_to: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ class PublicFacts:
     label is larger in magnitude. label_holder: the party with the labels, 2 + k for owner k, or None if all have.
     validation_rows: the number of each block's held-out rows. indicators: the features that are indicators of a
     category. owners: the names, ids and rows of the contributions trained on. owner_widths: by columns, the number of
-    features of each owner.
+    features of each owner. receivers: who may get the model in the clear, by the terms of owners of rows; None: there
+    are none.
     """
 
     pairing: str
@@ -66,6 +71,7 @@ class PublicFacts:
     counts: bool = False
     owners: tuple[tuple[str, str, int], ...] = ()
     owner_widths: tuple[int, ...] = ()
+    receivers: tuple[str, ...] | None = None
 
     @property
     def margin_unit(self) -> float:

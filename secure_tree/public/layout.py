@@ -150,13 +150,13 @@ class Layout:
 
 def lay_out(config: TrainConfig, names: Names, rows: tuple[int, ...]) -> Layout:
     """Return the layout of blocks with these features and numbers of rows."""
-    # The first joint edge is no value: it is below all of them.
-    most = (sum(rows) + 1,) * len(rows) if config.joint else rows
     return Layout(
         config.partition,
         rows,
         tuple(len(own) for own in names),
-        tuple(edge_count(config, n) for n in most),
+        (joint_size(config, names[0], sum(rows)),) * len(rows)
+        if config.joint
+        else tuple(edge_count(config, n) for n in rows),
         tuple(tuple(f for f, name in enumerate(own) if config.may_miss(name)) for own in names),
         config.joint,
         config.finer,
@@ -166,6 +166,14 @@ def lay_out(config: TrainConfig, names: Names, rows: tuple[int, ...]) -> Layout:
 def edge_count(config: TrainConfig, rows: int) -> int:
     """Return the number of edges per feature of a block with so many rows."""
     return rows if config.max_bin == "exact" else min(rows, config.max_bin)
+
+
+def joint_size(config: TrainConfig, names: Sequence[str], rows: int) -> int:
+    """Return the number of joint edges of each feature."""
+    declared = max((len(values) + 1 for values in (config.cuts or {}).values()), default=0)
+    # The first joint edge is no value: it is below all of them.
+    found = 2 if config.declares_all(names) else edge_count(config, rows + 1)
+    return max(declared, found)
 
 
 def place(p: int, counts: tuple[int, ...]) -> slice:

@@ -22,7 +22,7 @@ from mpc.comparison.pooled_quantiles import PooledColumn, masses_of, pooled_quan
 from mpc.errors import DataError, RangeError
 from mpc.party import Party
 from mpc.planning import planned
-from secure_tree.data.bins import ORDER_BITS, Bins, order_key, order_value
+from secure_tree.data.bins import LEAST_FLOAT, ORDER_BITS, Bins, known_edges, order_key, order_value
 from secure_tree.data.own_rows import OwnRows, Part
 from secure_tree.data.table import Table
 from secure_tree.public.context import PublicFacts, TrainingContext
@@ -35,7 +35,6 @@ WEIGHT_SCALE = 20
 FEW_ROWS = 8
 # Halves of counts are words of these many bits.
 HALF_BITS = 32
-LEAST_FLOAT = np.full(1, -np.finfo(np.float32).max)
 
 # Names under which a part keeps its values, and those of its values that are not edges yet.
 _VALUES, _OTHERS = "keys and masses", "keys and masses without edges"
@@ -66,7 +65,7 @@ def cut_bins(party: Party, context: TrainingContext, own: OwnRows) -> Bins:
 def find_joint(party: Party, context: TrainingContext, own: OwnRows) -> np.ndarray:
     """Return joint edges, float32[d, K]. A party adds up the masses of its parts. Stage: setup."""
     config, facts, layout = context.config, context.facts, context.layout
-    if layout.row_count < FEW_ROWS * layout.sizes[0]:
+    if config.searched(facts.names) and layout.row_count < FEW_ROWS * layout.sizes[0]:
         log.warning(
             "joint edges make up to %d values of each feature public, from only %d rows of both parties: set a smaller "
             "max_bin, or private edges",
@@ -93,7 +92,8 @@ def find_joint(party: Party, context: TrainingContext, own: OwnRows) -> np.ndarr
 
         return planned(party, "setup", program)
 
-    edges = joint_edges(quantiles, layout.feature_count, layout.sizes[0], config.edge_bits, facts.indicators)
+    known = known_edges(config, facts.names, layout.sizes[0])
+    edges = joint_edges(quantiles, layout.feature_count, layout.sizes[0], config.edge_bits, known)
     own.each(_forget)
     party.revealed[:] = dict.fromkeys(party.revealed)
     return edges
@@ -142,15 +142,16 @@ def without(values: Sequence[Values], known: Known) -> list[PooledColumn]:
     return [PooledColumn.of(keys[these], masses[these]) for keys, masses, these in others]
 
 
-def joint_edges(quantiles: Quantiles, features: int, size: int, bits: int, indicators: Sequence[int]) -> np.ndarray:
+def joint_edges(
+    quantiles: Quantiles, features: int, size: int, bits: int, fixed: Mapping[int, np.ndarray]
+) -> np.ndarray:
     """Return joint edges of d features, float32[d, K], from quantiles of keys with `bits` bits.
 
-    The edges of indicators, which are 0 or 1, are not searched for. Which features need another pass follows from the
+    Edges that are `fixed` are not searched for. Which features need another pass follows from the
     edges found so far, which are public.
     """
-    (one,) = columns(np.ones((1, 1), np.float32), np.ones(1, np.int64), bits)
-    known = [one[0] if f in indicators else np.zeros(0, np.int64) for f in range(features)]
-    asked = [f for f in range(features) if f not in indicators]
+    known = [np.zeros(0, np.int64)] * features
+    asked = [f for f in range(features) if f not in fixed]
     while asked:
         free = np.array([size - 1 - known[f].size for f in asked])
         rank = np.minimum(np.arange(1, free.max() + 1), free[:, None])
@@ -164,4 +165,5 @@ def joint_edges(quantiles: Quantiles, features: int, size: int, bits: int, indic
         order_value(np.maximum(np.append(0, keys) + 1, order_key(LEAST_FLOAT)))
         for keys in (k << ORDER_BITS - bits for k in known)
     ]
-    return np.stack([np.pad(line, (0, size - line.size), mode="edge") for line in edges])
+    found = [np.pad(line, (0, size - line.size), mode="edge") for line in edges]
+    return np.stack([fixed.get(f, line) for f, line in enumerate(found)])

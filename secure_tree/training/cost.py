@@ -11,7 +11,7 @@ import numpy as np
 
 from mpc.checks.verdict import Auditor
 from mpc.endpoint import Audit
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, SharewoodError
 from mpc.planning import Demand, Rehearsal
 from mpc.shares import BShare
 from secure_tree.agreement.training import check_bins, check_declared, check_validation_rows
@@ -24,6 +24,7 @@ from secure_tree.owners.column_admission import admit_columns
 from secure_tree.owners.columns import OwnersOfColumns, shapes
 from secure_tree.owners.contributing import refuse_unsupported
 from secure_tree.owners.encoding import WEIGHT_BITS, label_width
+from secure_tree.public.bounds import NO_BOUNDS, Bounds
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerColumns, OwnerFacts, PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2
@@ -111,10 +112,14 @@ class _Zeros:
     """Implements `ContributedBins` in a rehearsal."""
 
     owners: tuple[OwnerFacts, ...]
+    bounds: Bounds = NO_BOUNDS
 
     def at(self, edges: np.ndarray, missing: bool) -> Iterator[BShare]:
         width = edges.shape[0] * (edges.shape[1] + missing)
         return (BShare(np.zeros((owner.rows, width), np.uint8), 0) for owner in self.owners)
+
+    def refuse(self, owner: OwnerFacts, error: SharewoodError) -> None:
+        raise error
 
     def confirm(self) -> None:
         """Do nothing."""
@@ -130,10 +135,13 @@ def contributed_zeros(context: TrainingContext, rows: Sequence[int]) -> Contribu
     def zeros(width: int) -> list[Any]:
         return [BShare(np.zeros((width, owner.rows), np.uint8), 0) for owner in owners]
 
-    counts = np.zeros((context.layout.feature_count, 1 << config.edge_bits), np.uint32)
+    searched = config.searched(context.facts.names)
+    counts = np.zeros((len(searched), 1 << config.edge_bits), np.uint32)
     held = [held_rows(config, owner.rows) for owner in owners]
     weights = [None] * len(owners) if weight is None else zeros(WEIGHT_BITS)
-    return Contributed(owners, zeros(label_width(config)), weights, [counts] * len(owners), held, _Zeros(owners))
+    return Contributed(
+        owners, zeros(label_width(config)), weights, [counts] * len(owners), held, _Zeros(owners), searched=searched
+    )
 
 
 def columns_of_zeros(config: TrainConfig, rows: int, names: Sequence[tuple[str, ...]]) -> ContributedColumns:

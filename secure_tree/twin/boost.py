@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from secure_tree.data.bins import Bins, make_bins
+from secure_tree.data.bins import Bins, known_edges, make_bins
 from secure_tree.model.ensemble import left_children
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.exact import ceil_log2
 from secure_tree.public.layout import Layout, Names, lay_out
-from secure_tree.public.names import is_indicator
 from secure_tree.public.numerics import Numerics, Size, plan_numerics
 from secure_tree.twin.joint import pooled_edges
 from secure_tree.twin.search import Coins, PlainCandidates, bounded, hold, keys, lasting, soft_threshold
@@ -58,8 +57,8 @@ class PlainData:
         layout = lay_out(config, names, tuple(len(x) for x in plain))
         if config.joint:
             masses = [np.ones(len(x), np.int64) for x in plain] if masses is None else masses
-            hot = [f for f, name in enumerate(names[0]) if is_indicator(name)]
-            edges = pooled_edges(plain, masses, layout.sizes[0], config.edge_bits, hot)
+            fixed = known_edges(config, names[0], layout.sizes[0])
+            edges = pooled_edges(plain, masses, layout.sizes[0], config.edge_bits, fixed)
             bins = tuple(Bins(x, edges, edges) for x in plain)
         else:
             bins = tuple(make_bins(x, size, layout.finer) for x, size in zip(plain, layout.sizes, strict=True))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -17,7 +18,11 @@ def quantile(column: PooledColumn, rank: int, parts: int) -> int:
 
 
 def pooled_edges(
-    tables: Sequence[np.ndarray], masses: Sequence[np.ndarray], size: int, bits: int, indicators: Sequence[int] = ()
+    tables: Sequence[np.ndarray],
+    masses: Sequence[np.ndarray],
+    size: int,
+    bits: int,
+    fixed: Mapping[int, np.ndarray] = MappingProxyType({}),
 ) -> np.ndarray:
     """Features float32[n, d] and masses int64[n] of both parties -> joint edges, float32[d, K]."""
     values = columns(np.concatenate(tables), np.concatenate(masses), bits)
@@ -29,4 +34,4 @@ def pooled_edges(
         ]
         return np.array(found)
 
-    return joint_edges(quantiles, len(values), size, bits, indicators)
+    return joint_edges(quantiles, len(values), size, bits, fixed)

@@ -44,7 +44,7 @@ def training_tables(
     Raises ConfigError, DataError.
     """
     data, columns = config.needs(name, "train_data"), config.columns(name)
-    parameters = TrainConfig.of(**config.train)
+    parameters = TrainConfig.of(**columns.with_cuts(config.train))
     parameters.check_trainable()
     kept = None if screened is None else Screened.load(screened)
     if kept and config.shards:

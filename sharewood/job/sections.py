@@ -19,6 +19,7 @@ from protocols.runtime.hosts import parse_address
 from protocols.runtime.loopback import is_loopback
 from protocols.transport.tcp import Address
 from secure_tree.functions.links import Output
+from secure_tree.public.bounds import Bounds
 from secure_tree.public.config import Method, check_method
 
 _LEAST_TOKEN = 16
@@ -46,7 +47,7 @@ class Dealer(Strict):
         return None if self.memory is None else int(self.memory * 1e9)
 
 
-class Owners(Strict):
+class Owners(Bounds):
     """Owners of rows who are no party: `train` waits for what they contribute. The same at both parties."""
 
     names: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -58,6 +59,8 @@ class Owners(Strict):
     def _distinct(self) -> Owners:
         if len(set(self.names)) < len(self.names):
             raise ValueError(f"owners.names must be distinct, got {', '.join(self.names)}")
+        if self.least is not None and self.least > len(self.names):
+            raise ValueError(f"owners.least must be at most the number of names, {len(self.names)}, got {self.least}")
         return self
 
 

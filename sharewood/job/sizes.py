@@ -17,8 +17,11 @@ def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:
     shape = job.plan
     if shape is None:
         raise ConfigError("plan.rows must be set in the configuration for this command")
-    config = TrainConfig.of(**job.train)
     schemas = [Columns.read(path) if (path := job.party(name).columns) else None for name in job.names]
+    parameters = job.train
+    for schema in schemas:
+        parameters = schema.with_cuts(parameters) if schema else parameters
+    config = TrainConfig.of(**parameters)
     specified = [None, None] if shape.features is None else [_names(features) for features in shape.features]
     declared = [schema.declared_features if schema else None for schema in schemas]
     for name, features, own in zip(job.names, specified, declared, strict=True):

@@ -23,8 +23,10 @@ from secure_tree.data.table import held_count
 from secure_tree.functions.links import Output
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.columns import OwnersOfColumns
+from secure_tree.owners.contributing import Owners
 from secure_tree.owners.lines import Line
 from secure_tree.owners.stored import Stored
+from secure_tree.public.bounds import NO_BOUNDS, Bounds
 from secure_tree.public.config import Method, TrainConfig
 from secure_tree.public.context import OwnerFacts
 from secure_tree.training.checkpoint import Checkpoints
@@ -103,7 +105,7 @@ def fit(
     same: dict[str, Plain] = {
         "checkpoints": checkpoints is not None,
         _IN_SHARDS: isinstance(rows, Sharded),
-        "owners": _names(contributed or {}),
+        **_of_owners(contributed or {}),
     }
     known, theirs = _agreed_parameters(party, "train", parameters, same, rows, validation, minimum_rows)
     config = TrainConfig.of(**known)
@@ -182,19 +184,26 @@ def collect(
     lines: Given,
     folder: Path,
     key: FileKey | None = None,
+    bounds: Bounds = NO_BOUNDS,
 ) -> tuple[OwnerFacts, ...]:
     """Keep what owners contribute to trainings with these parameters, as `SecureXGBClassifier.collect`."""
-    known, theirs = _agreed_parameters(party, "collect", parameters, {"owners": _names(lines)}, rows)
+    same = _of_owners(lines, bounds)
+    known, theirs = _agreed_parameters(party, "collect", parameters, same, rows)
     config, source = TrainConfig.of(**known), lines
     if config.partition == "vertical":
         source = _with_ids(lines, check_ids(party, theirs, rows))
-    return _kind(config)(**known).collect(party, rows.features, rows.labels, source, folder, key, rows.weights)
+    return _kind(config)(**known).collect(party, rows.features, rows.labels, source, folder, key, rows.weights, bounds)
 
 
-def _names(contributed: Given) -> list[str]:
-    if isinstance(contributed, Stored):
-        return sorted(contributed.paths)
-    return sorted(contributed) if isinstance(contributed, Mapping) else []
+def _of_owners(contributed: Given, bounds: Bounds = NO_BOUNDS) -> dict[str, Plain]:
+    """Return what both parties must say of owners: their names, unless some may be left out, and the bounds."""
+    names: list[str] = []
+    if isinstance(contributed, Owners | Stored):
+        names, bounds = contributed.names, contributed.bounds
+    elif isinstance(contributed, Mapping) and bounds.least is None:
+        names = sorted(contributed)
+    values = bounds.model_dump(mode="json", include=set(Bounds.model_fields))
+    return {"owners": names, **{f"owners.{name}": value for name, value in values.items()}}
 
 
 def _with_ids(contributed: Given, ids: bytes | None) -> Given:

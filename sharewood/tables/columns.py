@@ -3,7 +3,7 @@
 A schema file is TOML with one line per column of the table; features have its order:
 
     id = "id"
-    age = { type = "numeric", missing = true }
+    age = { type = "numeric", missing = true, cuts = [18, 25, 40] }
     colour = { type = "categorical", categories = ["red", "green", "blue"] }
 
 Without one, the column `id` is the id, the configuration names label and weight, and all others are numeric features.
@@ -12,10 +12,10 @@ Without one, the column `id` is the id, the configuration names label and weight
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -33,13 +33,17 @@ _UNIQUE: tuple[ColumnRole, ...] = ("id", "label", "weight")
 
 
 class Column(BaseModel):
-    """One column; `categories` are public, and `missing` declares that a feature may have missing values."""
+    """One column; `categories` are public, and `missing` declares that a feature may have missing values.
+
+    cuts: joint edges of a numeric feature, which are not searched for.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     type: ColumnRole
     missing: bool = False
     categories: tuple[str, ...] = ()
+    cuts: tuple[float, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Column:
@@ -54,6 +58,8 @@ class Column(BaseModel):
             raise ValueError(f"categories must have no control characters, got {unprintable!r}")
         if len(set(self.categories)) < len(self.categories):
             raise ValueError("categories must differ from each other, got a duplicate")
+        if self.cuts and self.type != "numeric":
+            raise ValueError(f'cuts are those of a column of type "numeric", got type "{self.type}"')
         if self.missing and not self.feature:
             raise ValueError(f"missing must be false for a column of type {self.type}, got true")
         return self
@@ -155,6 +161,11 @@ class Columns:
             categories = self.known[name].categories
             names += [indicator(name, category) for category in categories] if categories else [name]
         return tuple(names)
+
+    def with_cuts(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parameters of a training with the cuts of all columns, if there are any."""
+        declared = {name: column.cuts for name, column in self.known.items() if column.cuts}
+        return {**parameters, "cuts": {**(parameters.get("cuts") or {}), **declared}} if declared else dict(parameters)
 
     @property
     def missing(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ and keeps this party's halves in the folder `contributed`. `train` then needs no
 
 from __future__ import annotations
 
+from mpc.errors import ConfigError
 from mpc.party import Party
 from secure_tree.public.context import OwnerFacts
 from sharewood.commands.options import Config, FilesKey, PartyName, Passphrase
@@ -33,7 +34,11 @@ def collect_half(config: HostsConfig, name: str) -> tuple[OwnerFacts, ...]:
 
     Raises ConfigError, DataError, PeerFailure.
     """
+    owners = config.owners
     with bringing(config, name):
+        if owners is None:
+            raise ConfigError("[owners] must name the owners in the configuration for this command")
+        owners.check_day()
         folder, key = config.needs(name, "contributed"), config.file_key()
         config.needs(name, "owners_address")
         parameters, rows, _ = training_tables(config, name)
@@ -42,6 +47,8 @@ def collect_half(config: HostsConfig, name: str) -> tuple[OwnerFacts, ...]:
     def program(party: Party) -> tuple[OwnerFacts, ...]:
         warm_up(config.offline, config.ot)
         with met(config, name) as lines:
-            return collect_rows(party, parameters.model_dump(), rows, lines, folder, key)
+            return collect_rows(party, parameters.model_dump(), rows, lines, folder, key, owners)
 
-    return connected(config, name, program, doing="contributions were collected")
+    # The other party may wait for owners that long.
+    patient = config.model_copy(update={"timeout": config.timeout + owners.patience})
+    return connected(patient, name, program, doing="contributions were collected")

@@ -16,12 +16,14 @@ from typing import Annotated
 import typer
 
 from mpc.errors import ConfigError, PeerFailure, PeerTimeout, SharewoodError
+from protocols.runtime.hosts import parse_address
 from protocols.transport.certificates import Credentials, expires_soon, expiry, subject_names
 from protocols.transport.tcp import Address, address_text, connect, listen
-from protocols.transport.tls import why_refused
+from protocols.transport.tls import NO_SESSION, why_refused
 from sharewood.commands.options import Config
 from sharewood.job.config import HostsConfig
 from sharewood.job.files import own_half, own_ray, rows_to_predict, training_tables
+from sharewood.job.owners import ONLY_CHECKS, OwnerConfig, shown_upload
 from sharewood.logs import in_json, say, say_document
 from sharewood.tables.files import writable
 
@@ -42,11 +44,20 @@ class Finding:
 
 def check(
     config: Config,
-    party: Annotated[str, typer.Option(help="This host's role: one of the parties, or dealer.")],
+    party: Annotated[
+        str | None,
+        typer.Option(help="This host's role: one of the parties, or dealer; none for the file of an owner."),
+    ] = None,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long to wait for each other host.")] = 5.0,
 ) -> None:
     status = 0
-    for finding in findings(HostsConfig.read(config), party, seconds):
+    if OwnerConfig.describes(config):
+        found = of_owner(OwnerConfig.read(config), seconds)
+    elif party is None:
+        raise ConfigError("--party must be set: this host's role, one of the parties or dealer")
+    else:
+        found = findings(HostsConfig.read(config), party, seconds)
+    for finding in found:
         mark = "error" if finding.error else "warning" if finding.warning else "ok"
         if in_json():
             say_document({"check": finding.what, "outcome": mark, "text": finding.text})
@@ -61,7 +72,7 @@ def findings(config: HostsConfig, name: str, seconds: float) -> Iterator[Finding
     """Check what a host of the role `name` needs, and yield the findings; wait at most `seconds` per host."""
     if name != "dealer":
         config.party(name)
-    yield from _certificate(config, name)
+    yield from _certificate(config.tls, name, lambda: config.credentials(name))
     if name != "dealer":
         yield from _files(config, name)
     network = config.network
@@ -69,10 +80,26 @@ def findings(config: HostsConfig, name: str, seconds: float) -> Iterator[Finding
     if own := listening.get(name):
         yield _found("port", lambda: _can_listen(config, name, own))
     if name == config.names[1]:
-        yield _found(config.names[0], lambda: _reached(config, name, config.names[0], network.meeting, seconds))
+        first = config.names[0]
+        yield _found(first, lambda: _reached(config.credentials(name), first, network.meeting, seconds))
     dealer = network.dealer
     if name != "dealer" and dealer and config.offline == "dealer":
-        yield _found("dealer", lambda: _reached(config, name, "dealer", dealer, seconds))
+        yield _found("dealer", lambda: _reached(config.credentials(name), "dealer", dealer, seconds))
+
+
+def of_owner(config: OwnerConfig, seconds: float) -> Iterator[Finding]:
+    """Check what an owner who is no party needs; a party that waits for owners goes on waiting."""
+    yield from _certificate(config.tls, config.owner.name, config.credentials)
+    yield _found("data", lambda: shown_upload(config))
+    if receipt := config.owner.receipt:
+        yield _found("receipt", partial(_can_be_written, receipt))
+    for name, party in sorted(config.parties.items()):
+        address = parse_address(party.address)
+
+        def reached(name: str = name, address: Address = address) -> str:
+            return _reached(config.credentials(), name, address, seconds, ONLY_CHECKS)
+
+        yield _found(name, reached)
 
 
 def _found(what: str, work: Callable[[], str]) -> Finding:
@@ -82,15 +109,15 @@ def _found(what: str, work: Callable[[], str]) -> Finding:
         return Finding(what, str(error), error)
 
 
-def _certificate(config: HostsConfig, name: str) -> Iterator[Finding]:
+def _certificate(tls: Path, name: str, load: Callable[[], Credentials]) -> Iterator[Finding]:
     try:
-        credentials = config.credentials(name)
+        credentials = load()
         _handshake_with_itself(credentials, name)
     except ConfigError as error:
         yield Finding("certificate", str(error), error)
         return
     now, until = dt.datetime.now(dt.UTC), expiry(credentials.certificate)
-    text = f"{config.tls / name}.crt is for {name}, signed by authority.crt, valid until {until:%Y-%m-%d}"
+    text = f"{tls / name}.crt is for {name}, signed by authority.crt, valid until {until:%Y-%m-%d}"
     yield Finding("certificate", text, warning=expires_soon(credentials.certificate))
     yield Finding("clock", f"{now:%Y-%m-%d %H:%M} UTC, within the certificate's dates")
 
@@ -152,11 +179,11 @@ def _can_listen(config: HostsConfig, name: str, address: Address) -> str:
         return f"this host can listen at {address_text(address)}"
 
 
-def _reached(config: HostsConfig, name: str, peer: str, address: Address, seconds: float) -> str:
+def _reached(credentials: Credentials, peer: str, address: Address, seconds: float, session: bytes = NO_SESSION) -> str:
     """Open a TLS connection and close it at once; a host that refuses the port is up, but has not started yet."""
     where = f"{peer} at {address_text(address)}"
     try:
-        with connect(address, config.credentials(name), peer, patience=seconds, once=True) as channel:
+        with connect(address, credentials, peer, patience=seconds, once=True, session=session) as channel:
             channel.end(CHECKED)
             return f"{where} listens, and its certificate holds"
     except PeerTimeout as failure:

@@ -1,6 +1,7 @@
 """Estimate a training: correlated randomness, rounds, bytes, time. Reads no data, and computes on generated rows.
 
-With --shards, --workers or --memory, plan a training over clusters, from a few generated rows.
+With --shards, --workers or --memory, plan a training over clusters, from a few generated rows. For the file of an
+owner, print what it sends; this reads its table.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sharewood.cost.cluster import Cluster, plan_cluster, print_cluster_plan
 from sharewood.cost.exploring import PlannedExploration
 from sharewood.cost.plan_tables import print_plan
 from sharewood.job.config import HostsConfig
+from sharewood.job.owners import OwnerConfig, shown_upload
 from sharewood.job.sizes import planned
 from sharewood.logs import say
 
@@ -52,6 +54,9 @@ def plan(
         float, typer.Option(min=1, help="MB/s of a worker's disk, for temporary files beyond --memory.")
     ] = 500.0,
 ) -> None:
+    if OwnerConfig.describes(config):
+        say(shown_upload(OwnerConfig.read(config)))
+        return
     job = HostsConfig.read(config)
     shape = planned(job)
     if shards or workers or memory:

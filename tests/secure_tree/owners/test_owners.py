@@ -400,6 +400,8 @@ def test_what_an_owner_uploads():
     assert {key: size for (peer, key), (_, size) in sent.items() if peer == "party_b"} == {
         "owner.labels": 7, "owner.counts": 4 * 3 << 16, "owner.bins": 50 * 3 * 8 // 8,
     }  # fmt: skip
+    halves = sum(size for (peer, _), (_, size) in sent.items() if peer == "party_b")
+    assert halves == contributing.upload(TrainConfig.of(**PARAMETERS), 50, ("f0", "f1", "f2"))
     assert {size for (peer, _), size in sent.items() if peer == "party_a"} == {("seed", 32)}
 
 

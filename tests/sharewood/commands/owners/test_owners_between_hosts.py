@@ -194,3 +194,96 @@ def test_without_an_address_for_owners_nobody_waits(place):
     path.write_text("\n".join(line for line in path.read_text().splitlines() if "owners_address" not in line) + "\n")
     status, _, said = sharewood("train", "--config", path, "--party", "party_a", cwd=place)
     assert status == 2 and "parties.party_a.owners_address must be set" in said
+
+
+def bounded(place, **limits):
+    """Add bounds of owners to both files, and let waits be short."""
+    for name in ROLES[:2]:
+        path = place / f"{name}.toml"
+        lines = "".join(f"{key} = {value}\n" for key, value in limits.items())
+        path.write_text("timeout = 20\n" + path.read_text().replace("patience = 30", f"patience = 8\n{lines}"))
+    return place
+
+
+def test_an_owner_that_comes_to_one_party_only_is_left_out(place):
+    bounded(place, least=1)
+    path = place / "bank_d.toml"
+    path.write_text(
+        "patience = 5\n"
+        + path.read_text().replace(
+            "[parties.party_b]\naddress", f'[parties.party_b]\naddress = "127.0.0.1:{free_port()}"\n#'
+        )
+    )
+    with dealing(1, cwd=place):
+        owners = {name: contributing(name, place) for name in OWNERS}
+        said = both("collect", cwd=place)
+        ends = ends_of(owners)
+    assert all("bank_c: 90 rows" in each and "bank_d" not in each for each in said)
+    assert (ends["bank_c"][0], ends["bank_d"][0]) == (0, 3), ends
+    assert [[path.name for path in (place / f"{name}.given").iterdir()] for name in ROLES[:2]] == [["bank_c.npz"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "command", "sentence"),
+    [
+        ({"until": "2020-01-01"}, "collect", "contributions are accepted until 2020-01-01 (owners.until)"),
+        ({"least": 3}, "collect", "owners.least must be at most the number of names, 2, got 3"),
+        ({"most_share": 1.5}, "collect", "owners.most_share must be at most 1"),
+    ],
+)
+def test_bounds_are_checked_before_the_parties_connect(place, limits, command, sentence):
+    status, _, said = sharewood(command, "--config", "party_a.toml", "--party", "party_a", cwd=bounded(place, **limits))
+    assert status == 2 and sentence in said
+
+
+def test_an_owner_checks_its_file(place):
+    """The parties need not wait; a party that does goes on waiting."""
+    said = sharewood("check", "--config", "bank_c.toml", "--seconds", 1, cwd=place)
+    assert said[0] == 0 and all(line.startswith("ok") for line in said[1].splitlines()), said
+    assert "keys/bank_c.crt is for bank_c" in said[1] and "nothing listens there yet" in said[1]
+    sends = "bank_c.csv has 90 rows and 3 features: contributing sends 0.8 MB to party_b, once, with max_bin 8"
+    assert sends in said[1] and sends in sharewood("plan", "--config", "bank_c.toml", cwd=place)[1]
+    (place / "bank_d.csv").write_text("u,v,w,label\n1,2,x,1\n")
+    (place / "keys" / "bank_d.crt").write_text("")
+    status, *said = sharewood("check", "--config", "bank_d.toml", "--seconds", 1, cwd=place)
+    assert (
+        status == 2 and "error   certificate" in said[0] and "column 'w', line 2: value must be a number" in said[0]
+    ), said
+    assert "--party must be set" in sharewood("check", "--config", "party_a.toml", cwd=place)[2]
+
+
+def test_a_check_does_not_end_a_collection(place):
+    table(60, 4).to_csv(place / "bank_d.csv", index=False)
+    with dealing(1, cwd=place):
+        work = [start("collect", "--config", f"{name}.toml", "--party", name, cwd=place) for name in ROLES[:2]]
+        for _ in range(40):
+            _, said, _ = sharewood("check", "--config", "bank_c.toml", "--seconds", 2, cwd=place)
+            if "party_a at 127.0.0.1" in said and said.count("listens, and its certificate holds") == 2:
+                break
+        owners = {name: contributing(name, place) for name in OWNERS}
+        ends = [(process.communicate(timeout=120), process.returncode) for process in work]
+        assert [status for _, status in ends] == [0, 0], ends
+        assert all(end[0] == 0 for end in ends_of(owners).values())
+
+
+def test_cuts_of_a_schema_file_are_those_of_all(place):
+    """One contact with an owner suffices, and the owner need not say in its terms what its schema file says."""
+    cut = {"u": [-0.5, 0.0, 0.5], "v": [0.0], "w": [1.0, 2.0]}
+    columns = [f'{name} = {{ type = "numeric", cuts = {cuts} }}' for name, cuts in cut.items()]
+    (place / "schema.toml").write_text("\n".join([*columns, 'label = "label"']) + "\n")
+    for name in (*ROLES[:2], *OWNERS):
+        path = place / f"{name}.toml"
+        section = f"[parties.{name}]" if name in ROLES else "[owner]"
+        path.write_text(path.read_text().replace(section, f'{section}\ncolumns = "schema.toml"'))
+    other = (place / "schema.toml").read_text().replace("[0.0]", "[0.25]")
+    (place / "other.toml").write_text(other)
+    said = sharewood("check", "--config", "bank_c.toml", "--seconds", 1, cwd=place)[1]
+    assert "contributing sends 0.0 MB" in said
+    with dealing(2, cwd=place):
+        owners = {name: contributing(name, place) for name in OWNERS}
+        both("collect", cwd=place)
+        assert all(status == 0 for status, _, _ in ends_of(owners).values())
+        path = place / "party_b.toml"
+        path.write_text(path.read_text().replace('"schema.toml"', '"other.toml"'))
+        ends = both_end("train", cwd=place)
+    assert [status for status, _, _ in ends] == [2, 2] and "the parties disagree on cuts" in ends[0][2], ends
