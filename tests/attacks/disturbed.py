@@ -23,9 +23,9 @@ TRAIN = {"n_estimators": 6, "max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
 
 
 class Role:
-    """A command in its own process group, whose output is captured."""
+    """A command in its own process group, whose output is captured; `first` is called in the process before it."""
 
-    def __init__(self, folder, *arguments, limit=None):
+    def __init__(self, folder, *arguments, limit=None, first=None):
         self.out, into = os.pipe()
 
         def play():
@@ -34,6 +34,8 @@ class Role:
             os.dup2(into, 1)
             os.dup2(into, 2)
             sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+            if first:
+                first()
             if limit:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
             sys.argv = ["sharewood", *arguments]
