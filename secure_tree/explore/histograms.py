@@ -96,7 +96,8 @@ def joint_edges_of(
 
         return planned(party, STAGE, program)
 
-    return joint_edges(quantiles, features.shape[1], size, EDGE_BITS, categorical)
+    unused = dict.fromkeys(categorical, np.zeros(size, np.float32))
+    return joint_edges(quantiles, features.shape[1], size, EDGE_BITS, unused)
 
 
 def _label_edges(party: Party, facts: Explored, own: OwnTable) -> np.ndarray:
