@@ -23,8 +23,9 @@ from secure_tree.data.contributed import Contributed, Source
 from secure_tree.data.inputs import ColumnLike, TableLike
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.interface.conventions import needs_party
-from secure_tree.public.config import RISING, TrainConfig
+from secure_tree.public.config import TrainConfig
 from secure_tree.public.exact import choose
+from secure_tree.public.objectives import RISING
 from secure_tree.training.validation import undefined
 
 Estimator = TypeVar("Estimator", SecureXGBClassifier, SecureXGBRegressor)

@@ -36,6 +36,7 @@ from secure_tree.owners.attendance import agree_on_kept
 from secure_tree.owners.column_admission import admit_columns
 from secure_tree.owners.columns import OwnersOfColumns, features_by_owner
 from secure_tree.owners.contributing import Owners
+from secure_tree.owners.encoding import check_contributable
 from secure_tree.owners.lines import Line
 from secure_tree.owners.stored import keeping, save, save_columns
 from secure_tree.prediction.answering import answer, check_for_clients
@@ -46,6 +47,7 @@ from secure_tree.public.config import Method, TrainConfig
 from secure_tree.public.context import OwnerFacts, TrainingContext
 from secure_tree.public.names import columns_behind
 from secure_tree.public.numerics import MARGIN_SCALE
+from secure_tree.public.objectives import TRAITS
 from secure_tree.setup.base_score import settle
 from secure_tree.setup.continuation import as_the_model, begin, bins_of, more_rounds
 from secure_tree.setup.edges import cut_bins
@@ -92,6 +94,7 @@ def _open(
     bounds: Bounds = NO_BOUNDS,
 ) -> Contributed | ContributedColumns:
     """Let the training have contributed rows or columns. Raises ConfigError, DataError, PeerFailure."""
+    check_contributable(config)
     source = contributed
     if isinstance(source, Mapping):
         source = OwnersOfColumns(source) if config.partition == "vertical" else Owners(source, bounds)
@@ -545,13 +548,14 @@ class SecureXGBClassifier(_SecureXGB):
 
 @documented
 class SecureXGBRegressor(_SecureXGB):
-    """Regression with squared error, or of counts with objective "count:poisson", between two parties.
+    """Regression with squared error, of counts with objective "count:poisson", or of positive numbers with "reg:gamma"
+    and "reg:tweedie", between two parties.
 
     As in XGBoost, the gradient of a count is e^m - y and its hessian e^(m + 0.7), and leaf weights are at most 0.7,
     where 0.7 is `max_delta_step`.
     """
 
-    objectives = ("reg:squarederror", "count:poisson")
+    objectives = tuple(name for name, traits in TRAITS.items() if not traits.classes)
     other = "SecureXGBClassifier"
 
     def predict(
@@ -564,7 +568,7 @@ class SecureXGBRegressor(_SecureXGB):
         mac: bool = False,
         contributed: Mapping[str, Line] | OwnersOfColumns | None = None,
     ) -> np.ndarray:
-        """Predict numbers or expected counts, float64[n]. Arguments and rows as in `predict_margin`."""
+        """Predict numbers, float64[n]. Arguments and rows as in `predict_margin`."""
         return values(
             self._fitted().config, self.predict_margin(party, X, method, to, mac=mac, contributed=contributed)
         )

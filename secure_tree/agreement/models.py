@@ -17,9 +17,10 @@ from secure_tree.agreement.messages import Hexadecimal, Message, Names, Power, R
 from secure_tree.agreement.numbers import of_model
 from secure_tree.agreement.training import pairing_id, same_names, same_rows
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.public.config import DEEPEST, Importance, Method, Missing, Objective
+from secure_tree.public.config import DEEPEST, Importance, Method, Missing
 from secure_tree.public.context import OwnerColumns
 from secure_tree.public.layout import Layout
+from secure_tree.public.objectives import Objective
 
 # The most rows of a party in one prediction.
 MOST_ROWS = 1 << 26

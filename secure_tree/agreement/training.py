@@ -245,7 +245,7 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
         label_holder=holder,
         validation_rows=validation_rows,
         indicators=tuple(sorted(indicators)),
-        counts=config.counts,
+        power=config.power,
         owners=tuple((each.name, each.id, each.rows - each.held) for each in mine.owners)
         + tuple((name, each.id, mine.rows) for name, each in mine.columns.items()),
         owner_widths=tuple(len(each.names) for each in mine.columns.values()),

@@ -113,8 +113,11 @@ def check_resolution(context: TrainingContext, own: OwnRows) -> None:
             )
     if config.logistic:
         return
+    if config.power and config.power > 1:
+        _check_powers(context, own)
+        return
     labels = own.values(_labels)
-    ends = [end for each in own.each(_ends) for end in each]
+    ends = _every_end(own)
     if not ends:
         return
     median = labels.median()
@@ -145,6 +148,44 @@ def check_resolution(context: TrainingContext, own: OwnRows) -> None:
         f"y: row {row}: labels must be near each other, got {farthest:g}, beside which the differences of the others, "
         f"about {typical:g}, would be lost: clip this label, or set its sample_weight to 0"
     )
+
+
+def _check_powers(context: TrainingContext, own: OwnRows) -> None:
+    """Raise DataError if the largest label is too far above the mean of a party's labels, or the base score.
+
+    The mean of all rows is not below that of both parties, so at the first margin no B is beyond its reach, and A has
+    LEAST_UNITS_OF_COUNTS (secure_tree/functions/powers.py).
+    """
+    config, facts, numerics = context.config, context.facts, context.numerics
+    assert config.power is not None, "the objective has one"
+    mass, total = np.sum(own.each(_sums), axis=0)
+    mean = config.base_score or (total / mass if mass else 0.0)
+    if not mean:
+        return
+    ratio = 2.0 ** (numerics.reach / (config.power - 1))
+    if config.power < 2:
+        ratio = min(ratio, (2.0**numerics.histogram_scale / LEAST_UNITS_OF_COUNTS / 2) ** (1 / (2 - config.power)))
+    if facts.label_scale > 2 * mean * ratio:
+        row, largest = max(((row, label) for label, row in _every_end(own)), key=lambda end: end[1])
+        # The label scale is a power of two, at least the largest label of both parties.
+        most = 2.0 ** math.floor(math.log2(2 * mean * ratio))
+        of = "base_score is" if config.base_score else "the mean of this party's labels is"
+        raise DataError(
+            f"y: {f'row {row}: ' if largest > most else ''}the largest label must be at most {most:g}, since {of} "
+            f"{mean:g}, got {max(largest, facts.label_scale / 2):g}: clip it, or set its sample_weight to 0"
+        )
+
+
+def _every_end(own: OwnRows) -> list[tuple[float, int]]:
+    return [end for each in own.each(_ends) for end in each]
+
+
+def _sums(part: Part) -> tuple[float, float]:
+    """Return the sum of weights, and the weighted sum of labels."""
+    labels, weights = part.table.labels, part.table.weights
+    if labels is None:
+        return 0.0, 0.0
+    return (float(len(labels)), float(labels.sum())) if weights is None else (weights.sum(), float(weights @ labels))
 
 
 def _magnitudes(part: Part) -> Magnitudes:

@@ -118,9 +118,10 @@ def read_training(
         row = int(np.flatnonzero(~np.isin(labels, allowed))[0])
         classes = f"one of 0 .. {len(allowed) - 1}" if config.num_class else "0 or 1"
         raise DataError(f"y: row {row}: label must be {classes} under {config.objective}, got {labels[row]:g}")
-    if config.counts and labels.min(initial=0) < 0:
+    if (strange := config.traits.strange(labels)).any():
+        row = int(strange.argmax())
         raise DataError(
-            f"y: row {int(labels.argmin())}: label must be at least 0 under {config.objective}, got {labels.min():g}"
+            f"y: row {row}: label must be {config.traits.says} under {config.objective}, got {labels[row]:g}"
         )
     if weights is not None:
         weights = _column("sample_weight", "weight", weights, n)

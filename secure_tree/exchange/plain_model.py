@@ -33,6 +33,7 @@ from secure_tree.public.context import PublicFacts
 from secure_tree.public.exact import ceil_log2
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
+from secure_tree.public.objectives import TRAITS
 
 NO_SPLIT = -1
 FORMAT = 5
@@ -181,7 +182,7 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
         num_class=public.classes if public.classes > 1 else None,
         n_estimators=public.rounds,
         max_depth=public.depth,
-        base_score={"reg:squarederror": 0.0, "count:poisson": 1.0}.get(public.objective, 0.5),
+        base_score={"identity": 0.0, "log": 1.0, "logit": 0.5}[TRAITS[public.objective].link],
         missing=missing,
     )
     names = tuple(public.names)
@@ -215,7 +216,7 @@ def _facts(plain: PlainModel) -> PlainFacts:
         raise DataError(f"the model has trees of depth {depth}: at most {DEEPEST} can be shared")
     largest = float(np.abs(plain.leaves).max(axis=1).sum() + np.abs(plain.base_margins).max())
     exponent = LARGEST
-    if plain.objective == "reg:squarederror":
+    if TRAITS[plain.objective].link == "identity":
         exponent = ceil_log2(max(largest, SMALLEST_LABEL))
     elif largest > 2.0**LARGEST:
         raise RangeError("the model's margins must be at most 2^30 in magnitude, but its leaves can add up to more")

@@ -14,6 +14,7 @@ from mpc.errors import DataError
 from secure_tree.exchange.plain_model import NO_SPLIT, PlainModel
 from secure_tree.model.storage import reading
 from secure_tree.public.config import DEEPEST, MAX_DELTA_STEP
+from secure_tree.public.objectives import TRAITS, Link
 
 # XGBoost's objectives of models that can be shared, and ours. Losses with equal link functions differ in training only.
 OBJECTIVES = {
@@ -22,8 +23,8 @@ OBJECTIVES = {
     "multi:softmax": "multi:softprob",
     "multi:softprob": "multi:softprob",
     "count:poisson": "count:poisson",
-    "reg:gamma": "count:poisson",
-    "reg:tweedie": "count:poisson",
+    "reg:gamma": "reg:gamma",
+    "reg:tweedie": "reg:tweedie",
     "reg:squarederror": "reg:squarederror",
     "reg:absoluteerror": "reg:squarederror",
     "reg:pseudohubererror": "reg:squarederror",
@@ -62,6 +63,8 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
         }
     elif model.objective == "count:poisson":
         loss = {"name": model.objective, "poisson_regression_param": {"max_delta_step": str(MAX_DELTA_STEP)}}
+    elif model.objective == "reg:tweedie":
+        loss = {"name": model.objective, "tweedie_regression_param": {"tweedie_variance_power": "1.5"}}
     else:
         loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
     booster = {
@@ -84,11 +87,17 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
 def _written(model: PlainModel) -> str:
     """Format the base score of the first class with the digits of a float32; XGBoost 3.0 reads more digits as 0.5."""
     score = model.base_margins[0]
-    if model.objective == "binary:logistic":
+    link = _link(model.objective)
+    if link == "logit":
         score = 1 / (1 + math.exp(-min(max(score, -MOST_LOG_ODDS), MOST_LOG_ODDS)))
-    elif model.objective == "count:poisson":
+    elif link == "log":
         score = math.exp(score)
     return np.format_float_scientific(np.float32(score), trim="-", exp_digits=1)
+
+
+def _link(objective: str) -> Link:
+    """Return the link of base scores, which XGBoost writes as margins for several classes."""
+    return "identity" if objective.startswith("multi:") else TRAITS[objective].link
 
 
 def _tree(number: int, model: PlainModel, base: float) -> dict[str, Any]:
@@ -206,9 +215,10 @@ def _base_margins(written: str, objective: str, classes: int) -> tuple[float, ..
     scores = [float(score) for score in written.strip("[]").split(",")]
     if len(scores) not in (1, classes):
         raise ValueError(f"{len(scores)} base scores for {classes} classes")
-    if objective == "binary:logistic":
+    link = _link(objective)
+    if link == "logit":
         scores = [_log_odds(p) for p in scores]
-    elif objective == "count:poisson":
+    elif link == "log":
         scores = [math.log(count) for count in scores]
     return tuple(scores * (classes // len(scores)))
 

@@ -6,6 +6,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from secure_tree.public.objectives import TRAITS
+
 Output = Literal["margin", "probability"]
 
 
@@ -14,9 +16,6 @@ class Linked(Protocol):
 
     @property
     def objective(self) -> str: ...
-
-    @property
-    def counts(self) -> bool: ...
 
 
 def probabilities(config: Linked, margins: np.ndarray) -> np.ndarray:
@@ -33,8 +32,8 @@ def probabilities(config: Linked, margins: np.ndarray) -> np.ndarray:
 
 
 def values(config: Linked, margins: np.ndarray) -> np.ndarray:
-    """Return predicted numbers, float64[n]: the margins, or under count:poisson their exponentials."""
-    return np.exp(margins) if config.counts else margins
+    """Return predicted numbers, float64[n]: the margins, or their exponentials if they are logarithms."""
+    return np.exp(margins) if TRAITS[config.objective].link == "log" else margins
 
 
 def classes(margins: np.ndarray) -> np.ndarray:

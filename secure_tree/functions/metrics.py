@@ -45,8 +45,8 @@ from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, stack
 from secure_tree.functions.curve_tables import LAPLACE_CUTS
 from secure_tree.functions.curves import BOUND, LOG_SIGMOID, MARGIN_BITS, MARGIN_LIMIT, SOFTPLUS, logarithm, quadratics
-from secure_tree.public.config import Metric
 from secure_tree.public.numerics import MARGIN_SCALE
+from secure_tree.public.objectives import Metric
 
 PROBABILITY_SCALE = 24
 # Octave of the smallest probability: the clipped sigmoid is at least e^-12 > 2^-18, minus one octave for its error.

@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
 
 from mpc.errors import ConfigError
-from secure_tree.public.config import Objective, TrainConfig, canonical
+from secure_tree.public.config import TrainConfig, canonical
 
 _FEW = 3
 Function = TypeVar("Function", bound=Callable[..., None])
@@ -104,7 +104,7 @@ def documented(cls: Class) -> Class:
 class Parametrised:
     """Base of objects whose `__init__` has the parameters of TrainConfig as keywords, validated when they are set."""
 
-    objectives: ClassVar[tuple[Objective, ...]]
+    objectives: ClassVar[tuple[str, ...]]
     other: ClassVar[str]
 
     def _hold(self, given: dict[str, Any]) -> None:

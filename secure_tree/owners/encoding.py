@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from mpc.arithmetic.bits import to_ring
-from mpc.errors import DataError
+from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from mpc.rounding.truncation import floor
 from mpc.rounds import Steps
@@ -33,6 +33,15 @@ WEIGHT_BITS = 20
 # Exponents of the bounds of labels and weights.
 LEAST_EXPONENT, LARGEST_EXPONENT = -100, 100
 Exponent = Annotated[int, Field(ge=LEAST_EXPONENT, le=LARGEST_EXPONENT)]
+
+
+def check_contributable(config: TrainConfig) -> None:
+    """Raise ConfigError unless owners can contribute labels of the objective."""
+    if not (config.logistic or config.squared or config.counts):
+        raise ConfigError(
+            f"contributed rows cannot be trained with {config.objective} yet: use binary:logistic, multi:ova, "
+            "reg:squarederror or count:poisson, or let the parties have all rows"
+        )
 
 
 def label_width(config: TrainConfig) -> int:

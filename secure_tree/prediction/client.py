@@ -25,6 +25,7 @@ from mpc.errors import DataError, ProtocolDesync
 from secure_tree.data.bins import keys_of
 from secure_tree.functions import links
 from secure_tree.public.names import columns_behind, indicator
+from secure_tree.public.objectives import TRAITS
 
 if TYPE_CHECKING:
     from secure_tree.owners.lines import Line
@@ -69,7 +70,7 @@ class Offer:
         try:
             names, missing = tuple(map(str, told[0]["names"])), tuple(map(int, told[0]["missing"]))
             offer = cls(**{**told[0], "names": names, "missing": missing})
-            sound = offer.classes >= 1 and offer.most >= 1 and math.isfinite(offer.unit)
+            sound = offer.objective in TRAITS and offer.classes >= 1 and offer.most >= 1 and math.isfinite(offer.unit)
             sound = sound and all(0 <= f < len(names) for f in missing)
         except (KeyError, TypeError, ValueError):
             sound = False

@@ -16,18 +16,11 @@ from mpc.errors import ConfigError
 from secure_tree.public import refused
 from secure_tree.public.exact import ln
 from secure_tree.public.names import covers, is_indicator
+from secure_tree.public.objectives import TRAINED, TRAITS, Metric, Objective, Traits
 
 # The maximal depth of trees, including those of shared models.
 DEEPEST = 8
 Partition = Literal["horizontal", "vertical"]
-Metric = Literal["error", "logloss", "auc", "aucpr", "ks", "gini", "rmse", "mae"]
-# Metrics for which larger values are better, metrics for two classes only, and metrics for numbers and counts.
-RISING: tuple[Metric, ...] = ("auc", "aucpr", "ks", "gini")
-_OF_TWO_CLASSES: tuple[Metric, ...] = ("aucpr", "ks", "gini")
-_OF_NUMBERS: tuple[Metric, ...] = ("rmse", "mae")
-# multi:softprob cannot be trained: it is the objective of a shared XGBoost model with several classes.
-Objective = Literal["binary:logistic", "multi:ova", "multi:softprob", "reg:squarederror", "count:poisson"]
-TRAINED = ("binary:logistic", "multi:ova", "reg:squarederror", "count:poisson")
 Missing = Literal["none", "all"] | tuple[str, ...]
 # Whether predictions must rise (1) or fall (-1) with a feature.
 Direction = Literal[-1, 0, 1]
@@ -39,11 +32,11 @@ FINER, FINER_OF_MANY, MANY_BINS = 4, 2, 64
 # How rows are routed through a model (secure_tree/prediction/predict.py), and how a feature's importance is measured.
 Method = Literal["bins", "thresholds"]
 Importance = Literal["weight", "gain", "total_gain", "cover", "total_cover"]
-_NUMBERS = ("reg:squarederror", "count:poisson")
 # As in XGBoost, the base score of classes is clipped to this and to 1 less this.
 LEAST_PROBABILITY = 1e-6
 # The leaves of a smaller learning rate would have too few digits.
 LEAST_RATE = 1e-5
+POWER_SCALE = 16
 # XGBoost's default for counts, and its limit: the hessian e^(margin + max_delta_step) must stay within the arithmetic.
 MAX_DELTA_STEP, LARGEST_DELTA_STEP_OF_COUNTS = 0.7, 5.0
 # XGBoost's aliases of parameters.
@@ -77,8 +70,14 @@ def _parameter(default: Any, xgboost: str = "-", after: str = "", **bounds: Any)
 
 def _by_objective(classes: float, numbers: float, counts: float) -> Callable[[dict[str, Any]], float]:
     """Return the default that depends on the objective."""
-    others = {"reg:squarederror": numbers, "count:poisson": counts}
-    return lambda above: others.get(above["objective"], classes)
+
+    def default(above: dict[str, Any]) -> float:
+        name = above["objective"]
+        if name == "count:poisson":
+            return counts
+        return numbers if name in TRAITS and not TRAITS[name].classes else classes
+
+    return default
 
 
 class Parameters(BaseModel):
@@ -128,7 +127,8 @@ class BoostingConfig(Parameters):
     @classmethod
     def _names(cls, values: dict[str, Any]) -> dict[str, Any]:
         named = canonical(values)
-        for field, names in _NAMES.items():
+        power = {f"tweedie-nloglik@{named.get('tweedie_variance_power') or 1.5}": "tweedie-nloglik"}
+        for field, names in (_NAMES | {"eval_metric": _NAMES["eval_metric"] | power}).items():
             if isinstance(given := named.get(field), list | tuple):
                 named[field] = tuple(names.get(str(each), each) for each in given)
             elif str(given) in names:
@@ -141,7 +141,7 @@ class BoostingConfig(Parameters):
         if self.base_score is not None:
             if not math.isfinite(self.base_score):
                 raise ValueError(f"base_score must be a finite number, got {self.base_score}")
-            if self.logistic and not 0 < self.base_score < 1:
+            if self.log_odds and not 0 < self.base_score < 1:
                 raise ValueError(
                     f"base_score must be a probability between 0 and 1 under {self.objective}, got {self.base_score:g}"
                 )
@@ -149,14 +149,19 @@ class BoostingConfig(Parameters):
 
     @property
     def logistic(self) -> bool:
-        """True if margins are log-odds."""
+        """True if labels are classes."""
         return self.objective == "binary:logistic"
+
+    @property
+    def log_odds(self) -> bool:
+        """True if margins are log-odds."""
+        return self.logistic
 
     @property
     def base_margin(self) -> float:
         """A given base_score on the scale of the margin: log-odds for classes, clipped as in XGBoost."""
         assert self.base_score is not None, "the base score is not estimated"
-        if not self.logistic:
+        if not self.log_odds:
             return self.base_score
         probability = min(max(self.base_score, LEAST_PROBABILITY), 1 - LEAST_PROBABILITY)
         return ln(probability / (1 - probability))
@@ -167,7 +172,7 @@ class TrainConfig(BoostingConfig):
 
     objective: Objective = _parameter("binary:logistic", "the same")
     """Classifier: `binary:logistic` (None), or `multi:ova` with `num_class`: one class against the others. Regressor:
-    `reg:squarederror` (None) or `count:poisson`.
+    `reg:squarederror` (None), `count:poisson`, `reg:gamma` or `reg:tweedie`.
     """
     edges: Edges = _parameter("private", after="max_bin")
     """Where bins are cut by rows: at quantiles of all rows, which become public ("joint"), or at those of each party,
@@ -195,6 +200,8 @@ class TrainConfig(BoostingConfig):
     """Factor of the weights of rows with label 1, for `binary:logistic`. As in XGBoost, the base score is then one
     Newton step from 0.5.
     """
+    tweedie_variance_power: float = _parameter(1.5, "1.5", ge=1.001, le=1.999)
+    """For `reg:tweedie`: the power of the mean that the variance is, 1.001 to 1.999, used to 2^-16."""
     num_class: int | None = _parameter(None, after="base_score", ge=2, le=1000)
     """Number of classes, for `multi:ova`."""
     subsample: float = _parameter(1.0, "1", gt=0, le=1)
@@ -205,9 +212,10 @@ class TrainConfig(BoostingConfig):
         None, "by objective", after="random_state"
     )
     """Metrics on held-out rows: `logloss`, `error` or `auc`; for two classes also `aucpr` (average precision), `ks` and
-    `gini`; for numbers `rmse` or `mae`. Early stopping uses the last one. Rankings are read at 128 cuts: `auc` to 0.001
-    and `aucpr` to 0.005, with one positive row of 300 to 0.004 and 0.04; `ks` is up to 0.04 too small. As in XGBoost
-    they are NaN if rows lack a class; early stopping refuses that.
+    `gini`; for numbers and counts `rmse` or `mae`; `gamma-deviance` and `gamma-nloglik`; `tweedie-nloglik`. Early
+    stopping uses the last one. Rankings are read at 128 cuts: `auc` to 0.001 and `aucpr` to 0.005, with one positive
+    row of 300 to 0.004 and 0.04; `ks` is up to 0.04 too small. As in XGBoost they are NaN if rows lack a class; early
+    stopping refuses that.
     """
     eval_epochs: int = _parameter(10, "1", ge=1)
     """Boosting rounds between two validations, which cost communication."""
@@ -256,8 +264,9 @@ class TrainConfig(BoostingConfig):
             raise ValueError(f'max_bin must be a number from 2 to {MOST_BINS}, or "exact", got {self.max_bin}')
         if self.local_bins and (self.max_bin == "exact" or self.local_bins % self.max_bin):
             raise ValueError(f"local_bins must be a multiple of max_bin, got {self.local_bins} and {self.max_bin}")
-        if self.counts and self.base_score is not None and self.base_score <= 0:
-            raise ValueError(f"base_score must be a count above 0 under count:poisson, got {self.base_score:g}")
+        if self.power and self.base_score is not None and self.base_score <= 0:
+            what = "a count" if self.counts else "a number"
+            raise ValueError(f"base_score must be {what} above 0 under {self.objective}, got {self.base_score:g}")
         if self.counts and not 0 < self.max_delta_step <= LARGEST_DELTA_STEP_OF_COUNTS:
             raise ValueError(
                 f"max_delta_step must be above 0 and at most {LARGEST_DELTA_STEP_OF_COUNTS:g} under count:poisson, got "
@@ -271,7 +280,7 @@ class TrainConfig(BoostingConfig):
         if (self.num_class and not several) or (self.objective == "multi:ova" and not self.num_class):
             raise ValueError("num_class must be set for multi:ova, and only for it")
         for metric in self.metrics:
-            if (metric in _OF_NUMBERS) == self.logistic or (metric in _OF_TWO_CLASSES and self.num_class):
+            if metric not in self.traits.metrics:
                 raise ValueError(f"eval_metric must suit {self.objective}, got {metric}")
         if self.reg_alpha and self._constrained:
             raise ValueError("reg_alpha must be 0 with monotone_constraints: splits are checked on weights without it")
@@ -294,12 +303,29 @@ class TrainConfig(BoostingConfig):
         """The metrics evaluated on held-out rows."""
         if isinstance(self.eval_metric, tuple):
             return self.eval_metric
-        return (self.eval_metric or ("rmse" if not self.logistic else "error" if self.num_class else "logloss"),)
+        return (self.eval_metric or self.traits.metrics[0],)
 
     @property
     def metric(self) -> Metric:
         """The metric for early stopping: the last, as in XGBoost."""
         return self.metrics[-1]
+
+    @property
+    def traits(self) -> Traits:
+        """The traits of the objective."""
+        return TRAITS[self.objective]
+
+    @property
+    def power(self) -> float | None:
+        """For margins that are logarithms, the power of the mean that the variance is, a multiple of 2^-16; or None."""
+        if self.traits.link != "log":
+            return None
+        return self.traits.power or round(self.tweedie_variance_power * (1 << POWER_SCALE)) / (1 << POWER_SCALE)
+
+    @property
+    def log_odds(self) -> bool:
+        """True if margins are log-odds."""
+        return self.traits.link == "logit"
 
     @property
     def squared(self) -> bool:
@@ -314,7 +340,7 @@ class TrainConfig(BoostingConfig):
     @property
     def logistic(self) -> bool:
         """True if labels are classes; each tree is grown on logistic loss, for multi:ova that of one class."""
-        return self.objective not in _NUMBERS
+        return self.traits.classes
 
     @property
     def classes(self) -> int:
@@ -391,8 +417,8 @@ class TrainConfig(BoostingConfig):
 
     @property
     def base_margin(self) -> float:
-        """A given base_score on the scale of the margin: log-odds for classes, a logarithm for counts."""
-        if self.counts and self.base_score is not None:
+        """A given base_score on the scale of the margin, as the link says."""
+        if self.power and self.base_score is not None:
             return ln(self.base_score)
         return super().base_margin
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from secure_tree.public.config import TrainConfig
-from secure_tree.public.exact import ln
+from secure_tree.public.exact import ceil_log2, ln
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import Numerics, Size, plan_numerics
 
@@ -48,14 +49,14 @@ class OwnerColumns(OwnerFacts):
 class PublicFacts:
     """What both parties know about a training besides its parameters.
 
-    label_scale: power of two by which labels are divided, and with them gradients and margins; for `counts`, gradients
-    and hessians, because margins are logarithms. weight_scale: power of two by which weights are divided, or None if no
-    row has a weight. masses: for each block of rows an upper bound of the sum of its divided weights. label_bound: no
-    label is larger in magnitude. label_holder: the party with the labels, 2 + k for owner k, or None if all have.
-    validation_rows: the number of each block's held-out rows. indicators: the features that are indicators of a
-    category. owners: the names, ids and rows of the contributions trained on. owner_widths: by columns, the number of
-    features of each owner. receivers: who may get the model in the clear, by the terms of owners of rows; None: there
-    are none.
+    label_scale: power of two by which labels are divided, and with them gradients and margins. power: that of
+    `TrainConfig`; margins are logarithms then, and gradients and hessians are divided by `power_unit`. weight_scale:
+    power of two by which weights are divided, or None if no row has a weight. masses: for each block of rows an upper
+    bound of the sum of its divided weights. label_bound: no label is larger in magnitude. label_holder: the party with
+    the labels, 2 + k for owner k, or None if all have. validation_rows: the number of each block's held-out rows.
+    indicators: the features that are indicators of a category. owners: the names, ids and rows of the contributions
+    trained on. owner_widths: by columns, the number of features of each owner. receivers: who may get the model in the
+    clear, by the terms of owners of rows; None: there are none.
     """
 
     pairing: str
@@ -68,7 +69,7 @@ class PublicFacts:
     label_holder: int | None = None
     validation_rows: tuple[int, ...] = (0, 0)
     indicators: tuple[int, ...] = ()
-    counts: bool = False
+    power: float | None = None
     owners: tuple[tuple[str, str, int], ...] = ()
     owner_widths: tuple[int, ...] = ()
     receivers: tuple[str, ...] | None = None
@@ -76,17 +77,22 @@ class PublicFacts:
     @property
     def margin_unit(self) -> float:
         """The value of a margin or leaf weight that is 1 in the training."""
-        return 1.0 if self.counts else self.label_scale
+        return self.label_scale if self.power is None else 1.0
 
     @property
     def margin_offset(self) -> float:
         """What to add to a margin of the training: the logarithm of the label scale for counts, otherwise 0."""
-        return ln(self.label_scale) if self.counts else 0.0
+        return ln(self.label_scale) if self.power == 1 else 0.0
+
+    @property
+    def power_unit(self) -> float:
+        """The power of two above the label scale to 2 - power; 1 without a power."""
+        return 1.0 if self.power is None else 2.0 ** math.ceil((2 - self.power) * ceil_log2(self.label_scale))
 
     @property
     def hessian_unit(self) -> float:
         """The value of a hessian that is 1 in the training."""
-        return (self.weight_scale or 1.0) * (self.label_scale if self.counts else 1.0)
+        return (self.weight_scale or 1.0) * self.power_unit
 
     @property
     def statistics_units(self) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mpc.errors import RangeError
 from mpc.functions.logarithm import Logarithm
 from mpc.functions.sigmoid_table import RANGE_BITS
-from secure_tree.public.config import TrainConfig
+from secure_tree.public.config import POWER_SCALE, TrainConfig
 from secure_tree.public.exact import ceil_log2, exp
 
 GAIN_BITS = 62
@@ -51,9 +51,14 @@ LOG_LEAST = 405
 FINE_SIDE, FINER_SIDE, ZERO_LOG = 128, 7, 3000
 
 # Bounds of |g| of a row, in units of the gradients. A predicted count over the label scale is at most e^0.7
-# (secure_tree/functions/curves.py, EXP).
+# (secure_tree/functions/curves.py, EXP); so is A of secure_tree/functions/powers.py, and B over its reach.
+LARGEST_EXP = 2.02
 GRADIENT_BOUND = {"binary:logistic": 1.0, "multi:ova": 1.0, "count:poisson": 2.02}
 LARGEST_COUNT = 0.7
+# The most octaves of labels above their mean under reg:gamma and reg:tweedie, and the bits that sums have for them.
+MOST_OCTAVES, OCTAVE_BITS = 10, 28
+# The margin is multiplied by a power of POWER_SCALE bits.
+POWER_MARGIN_BITS = 62 - POWER_SCALE
 # Squared error: the factor by which boosting can raise the root mean square of the residuals. A leaf weight approaches
 # the mean of its rows, of which a subsample contains only some.
 OVERSHOOT, OVERSHOOT_OF_SAMPLES = 2.0, 8.0
@@ -74,7 +79,8 @@ class Numerics:
     split is at least 2^node_low. side: the logarithm of H + lambda after a shift to the left by side_shift bits.
     slope: the logarithm of u, or with a largest step of p - d and p + d; shrunk: with an alpha, the logarithm of t - K
     and t + K (secure_tree/tree/score.py). largest_step: the largest |w| in units of 2^-STEP_SCALE, 0 if there is none.
-    hessian_factor: e^max_delta_step in the same units, for counts. margin_bits: bits of comparisons with a margin,
+    hessian_factor: e^max_delta_step in the same units, for counts. reach: with a power above 1, the bits of the largest
+    B (secure_tree/functions/powers.py). margin_bits: bits of comparisons with a margin,
     whose magnitude is below 2^(margin_bits - 2) units. leaf_bits: likewise for a leaf weight times the learning rate.
     """
 
@@ -95,6 +101,7 @@ class Numerics:
     largest_step: int
     margin_bits: int
     hessian_factor: int
+    reach: int
     leaf_bits: int
 
     @property
@@ -195,8 +202,8 @@ def _check_steps(config: TrainConfig, size: Size) -> None:
         )
     if _bounds(config, size, config.reg_lambda + config.min_child_weight, step) is None:
         raise RangeError(
-            "reg_lambda or min_child_weight must be above 0 under reg:squarederror with sample_weight, got 0 for both: "
-            "leaf weights would have no bound"
+            f"reg_lambda or min_child_weight must be above 0 under {config.objective}"
+            f"{' with sample_weight' * config.squared}, got 0 for both: leaf weights would have no bound"
         )
 
 
@@ -227,6 +234,17 @@ def _bounds(config: TrainConfig, size: Size, least: float, step: float) -> _Boun
             return None
         G, hessian = overshoot * mass, 1.0
         weight, gain = slack * overshoot * math.sqrt(mass / least), slack * overshoot**2 * mass
+    elif config.power and config.power > 1:
+        # g = A - B and h = (2 - p) A + (p - 1) B, so |w| is at most 1 / (p - 1) upwards and 1 / (2 - p) downwards.
+        up, down = 1 / (config.power - 1), 1 / (2 - config.power) if config.power < 2 else math.inf
+        of_labels = LARGEST_EXP * 2.0 ** reach_bits(config, size) * mass
+        of_means = mass * (LARGEST_EXP if config.power < 2 else 1.0)
+        if least > 0:
+            up, down = min(up, of_labels / least), min(down, of_means / least)
+        if math.isinf(down):
+            return None
+        G, hessian = max(of_labels, of_means), max(of_labels, of_means) / mass
+        weight, gain = slack * max(up, down), slack * max(of_labels * up, of_means * down)
     else:
         bound = GRADIENT_BOUND[config.objective]
         G, hessian = bound * mass, 0.25
@@ -240,6 +258,14 @@ def _bounds(config: TrainConfig, size: Size, least: float, step: float) -> _Boun
         weight = min(2 * weight, 2.02 * step)
         gain = min(2 * gain, G * weight)
     return _Bounds(G, hessian, weight, gain)
+
+
+def reach_bits(config: TrainConfig, size: Size) -> int:
+    """Return the bits of the largest B that the sums leave room for; 0 without a power above 1."""
+    if not config.power or config.power == 1:
+        return 0
+    octaves = min(MOST_OCTAVES, OCTAVE_BITS - COARSEST_HISTOGRAM - ceil_log2(max(size.mass, 1)))
+    return max(0, math.floor((config.power - 1) * octaves))
 
 
 def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None:
@@ -270,6 +296,9 @@ def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None
     gain_bits = ceil_log2(bounds.gain + (bounds.gain if config.squared else loss))
     if gain_bits + f + fw > GAIN_BITS:
         return None
+    margin_bits = _margin_bits(config, bounds.weight)
+    if config.power and 1 < config.power < 2 and margin_bits > POWER_MARGIN_BITS:
+        return None
     min_weight = min(min_weight, largest + 1)
     side_shift = FINER_SIDE if min_weight < FINE_SIDE else 0
     sides = Logarithm.of(LOG_UNIT, min_weight << side_shift, largest << side_shift)
@@ -292,8 +321,9 @@ def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None
         min_weight=min_weight,
         split_loss=math.ceil(math.ldexp(loss, f + fw)),
         largest_step=largest_step,
-        margin_bits=_margin_bits(config, bounds.weight),
+        margin_bits=margin_bits,
         hessian_factor=round(exp(config.max_delta_step) * (1 << STEP_SCALE)) if config.counts else 0,
+        reach=reach_bits(config, size),
         leaf_bits=_leaf_bits(config, bounds.weight),
     )
 

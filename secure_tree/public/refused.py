@@ -6,8 +6,6 @@ import math
 
 from mpc.errors import ConfigError
 
-_COUNTS = "no protocol computes its gradients; use count:poisson, with claims per exposure as labels and exposures as "
-_COUNTS += "sample_weight"
 _FAR = "its gradients do not shrink towards the optimum; use reg:squarederror, and clip labels that lie far off"
 _RANKS = "it compares rows with each other; use binary:logistic with relevant (1) or not (0) as labels"
 _TIMES = "no protocol computes its gradients; use binary:logistic with the event within a given time (1) or not (0)"
@@ -18,8 +16,6 @@ OBJECTIVES = {
     "multi:softmax": "use multi:ova: one class against the others",
     "reg:logistic": "use binary:logistic; a label between 0 and 1 is two rows, of labels 1 and 0, with sample_weight",
     "reg:linear": "use reg:squarederror",
-    "reg:gamma": _COUNTS,
-    "reg:tweedie": _COUNTS,
     "reg:squaredlogerror": "use reg:squarederror on the logarithms of 1 + the labels",
     "reg:absoluteerror": _FAR,
     "reg:pseudohubererror": _FAR,
@@ -61,7 +57,6 @@ PARAMETERS = {
     "num_parallel_tree": "one tree is grown per round and class",
     "multi_strategy": "leave it out; one tree is grown per class",
     "quantile_alpha": "it belongs to reg:quantileerror, which is not available",
-    "tweedie_variance_power": "it belongs to reg:tweedie, which is not available",
     "huber_slope": "it belongs to reg:pseudohubererror, which is not available",
     "aft_loss_distribution": "it belongs to survival:aft, which is not available",
     "lambdarank_pair_method": "it belongs to rank:ndcg, which is not available",

@@ -2,7 +2,7 @@
 
 Functionality  labels and weights of the parties' rows -> [base] of `Ensemble`. Logistic: the log-odds of the weighted
                frequency of a class, or with scale_pos_weight, as in XGBoost, a Newton step from log-odds of 0; squared
-               error: the weighted mean; counts: the logarithm of the weighted mean. A
+               error: the weighted mean; counts, gamma, Tweedie: its logarithm. A
                base_score given by the user is public. Squared error also reveals the unit: a power of two above the
                root mean square distance of the labels from the base, and at most six times that distance
 Error          log-odds and logarithms: 2e-4. They are clipped to -13.8 .. 13.8, as XGBoost clips probabilities at 1e-6;
@@ -112,9 +112,10 @@ def _mass_scale(facts: PublicFacts) -> tuple[int, int]:
 
 def _sums(part: Part, context: TrainingContext) -> np.ndarray:
     """Return the sum of weights and, for every class, the weighted sum of targets over a part, float64[1 + classes]."""
-    labels = targets_of(context, part.table.labels)
+    labels = part.table.labels
     if labels is None:
         return np.zeros(1 + context.config.classes)
+    labels = labels[None] / context.facts.label_scale if context.config.power else targets_of(context, labels)
     weights = _weights(context.facts, part.table)
     return np.append(weights.sum(), labels @ weights)
 
@@ -122,7 +123,7 @@ def _sums(part: Part, context: TrainingContext) -> np.ndarray:
 def _estimate(
     party: Party, context: TrainingContext, own: np.ndarray, contributed: ContributedLabels | None = None
 ) -> Steps[AShare]:
-    """A party's `_sums`, and contributed rows -> [log-odds] of every class, or [logarithm] of the mean count."""
+    """A party's `_sums`, and contributed rows -> [log-odds] of every class, or [logarithm] of the mean label."""
     config, facts = context.config, context.facts
     scale, high = _mass_scale(facts)
     total, sums = own[0], own[1:]
@@ -130,7 +131,7 @@ def _estimate(
     if contributed:
         mass, of_targets = yield from _contributed_sums(party, contributed, scale)
         over, whole = over + of_targets, whole + mass
-    under = whole - over if config.logistic else whole
+    under = whole - over if config.log_odds else whole
     if config.scale_pos_weight != 1:
         # With gradients 1/2 - y and hessians 1/4, the step is 4 over / whole - 2.
         part = yield from divide.steps(party, over, whole, max(0, scale - 2), high, QUOTIENT_SCALE)
@@ -142,7 +143,7 @@ def _estimate(
     bits = yield from below.steps(party, margin, [-most, most], MARGIN_BITS)
     beyond, moved = stack([bits[..., 0], ~bits[..., 1]]), stack([-margin - most, -margin + most])
     within = margin + (yield from select.steps(party, beyond, moved)).sum(axis=0)
-    return rerandomise(party, within + round(facts.margin_offset * (1 << MARGIN_SCALE)))
+    return rerandomise(party, within + round((ln(facts.label_scale) if config.power else 0) * (1 << MARGIN_SCALE)))
 
 
 def _contributed_sums(party: Party, contributed: ContributedLabels, scale: int) -> Steps[tuple[AShare, AShare]]:

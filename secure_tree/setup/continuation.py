@@ -138,8 +138,8 @@ def as_the_model(model: SharedModel, context: TrainingContext) -> TrainingContex
     layout = replace(facts.layout, sizes=before.layout.sizes[:1] * len(facts.layout.rows))
     if not facts.owners:
         layout = replace(before.layout, rows=facts.layout.rows)
-    # The unit of numbers is that of the model's margins; that of counts may grow, since their margins are logarithms.
-    scale = max(before.label_scale, facts.label_scale) if context.config.counts else before.label_scale
+    # The unit of numbers is that of the model's margins; with a power it may grow, since margins are logarithms.
+    scale = max(before.label_scale, facts.label_scale) if context.config.power else before.label_scale
     facts = replace(facts, layout=layout, label_scale=scale, label_bound=max(before.label_bound, facts.label_bound))
     return TrainingContext(context.config, facts)
 

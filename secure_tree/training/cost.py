@@ -100,7 +100,7 @@ class Sizes:
             label_holder=0 if vertical else None,
             validation_rows=(*held_out, *([held_out[0]] if joined else [sum(held)] if left else [])),
             indicators=indicators,
-            counts=config.counts,
+            power=config.power,
             owners=tuple((f"owner {k}", "", n) for k, n in enumerate(left or [rows[0]] * len(self.owner_names))),
             owner_widths=tuple(map(len, self.owner_names)),
         )

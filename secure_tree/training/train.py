@@ -15,8 +15,9 @@ from mpc.shares import AShare
 from secure_tree.data.bins import Bins
 from secure_tree.data.own_rows import OwnRows
 from secure_tree.model.ensemble import Ensemble, TreeShares
-from secure_tree.public.config import RISING, Metric, TrainConfig
+from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import TrainingContext
+from secure_tree.public.objectives import RISING, Metric
 from secure_tree.public.sampling import Samples, alike, samples_by_round, sizes
 from secure_tree.setup.continuation import Begun
 from secure_tree.training.boost import Boosting, boost_once, finish, set_up

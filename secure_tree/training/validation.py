@@ -13,18 +13,23 @@ from mpc.party import Party
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
 from secure_tree.data.own_rows import OwnRows, labels_of_owners
-from secure_tree.functions import metrics
+from secure_tree.functions import metrics, powers
 from secure_tree.functions.curves import EXP, quadratics
 from secure_tree.model.ensemble import Routes, TreeShares
 from secure_tree.prediction.predict import Router, bin_router, row_groups, shared_bin_router, sum_of_paths
-from secure_tree.public.config import Metric
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.exact import ln
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
+from secure_tree.public.objectives import Metric
 from secure_tree.tree.rows import first_margin, own_rows, targets_of, with_contributed
 
 HELD_OUT = "held-out rows"
+_OF_POWERS: dict[Metric, Callable[[Party, TrainingContext, AShare, AShare], Steps[AShare]]] = {
+    "gamma-deviance": powers.gamma_deviance,
+    "gamma-nloglik": powers.gamma_nloglik,
+    "tweedie-nloglik": powers.tweedie_nloglik,
+}
 _OF_NUMBERS: dict[Metric, Callable[[Party, AShare, AShare], Steps[AShare]]] = {
     "mae": metrics.absolute,
     "rmse": metrics.squared,
@@ -67,6 +72,8 @@ class Validation:
             return 2 * mean - 3 if metric == "gini" else mean - 1
         if config.logistic:
             return mean
+        if metric in _OF_POWERS:
+            return mean * self.context.facts.power_unit
         return (math.sqrt(mean) if metric == "rmse" else mean) * self.context.facts.label_scale
 
     def _grown(self, party: Party, trees: list[TreeShares]) -> Steps[AShare]:
@@ -97,6 +104,8 @@ class Validation:
             return (yield from metrics.error(party, margin, labels, cut)).sum()
         if metric == "logloss":
             return (yield from metrics.logloss(party, margin, labels)).sum()
+        if metric in _OF_POWERS:
+            return (yield from _OF_POWERS[metric](party, self.context, margin, labels)).sum()
         if config.counts:
             margin = yield from quadratics(party, margin, EXP)
         return (yield from _OF_NUMBERS[metric](party, margin, labels)).sum()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,9 @@ from mpc.rings import Z32, Z64
 from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, public_ring, stack
+from secure_tree.functions import powers
 from secure_tree.functions.curves import EXP, EXP_SCALE, quadratics
+from secure_tree.public.config import POWER_SCALE
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.numerics import MARGIN_SCALE, STEP_SCALE, WEIGHT_INPUT_SCALE
 from secure_tree.public.sampling import row_mask
@@ -24,7 +27,8 @@ from secure_tree.public.sampling import row_mask
 class Targets:
     """The targets of the trees of a round, and the weights of the rows.
 
-    labels: [classes, n], either 0 and 1, or labels over the label scale at MARGIN_SCALE. weights: [n], over the weight
+    labels: [classes, n], either 0 and 1, or at MARGIN_SCALE labels over the label scale, or under reg:gamma and
+    reg:tweedie their logarithms. weights: [n], over the weight
     scale at WEIGHT_INPUT_SCALE; None if all rows have the same weight.
     """
 
@@ -36,14 +40,14 @@ def gradients(party: Party, context: TrainingContext, targets: Targets, k: int, 
     """[margin] of class k -> [g], [h] and, if rows are counted, [1], uint32 [s, n] at the histogram scale.
 
     Logistic: sigma - y and sigma (1 - sigma). Squared error: (margin - y) / label_scale and 1. Counts: e^m - y and
-    e^(m + max_delta_step), both over the label scale, with e^m clipped to about twice the label scale. g and h are
+    e^(m + max_delta_step), both over the label scale, with e^m clipped to about twice the label scale. Gamma and
+    Tweedie: as in secure_tree/functions/powers.py, over its unit. g and h are
     multiplied by the row's weight over the weight scale, and all values are 0 for rows that `subsample` leaves out.
 
     Rounding is stochastic and unbiased, so that errors average out in sums over many rows.
     """
     config, n = context.config, margin.shape[0]
-    derive = _logistic if config.logistic else _poisson if config.counts else _squared
-    steps = derive(party, context, targets.labels[k], targets.weights, margin)
+    steps = _DERIVE[config.objective](party, context, targets.labels[k], targets.weights, margin)
     kept = None
     if config.subsample < 1:
         derived, kept = yield from parallel(steps, row_mask(party, config.subsample, n))
@@ -71,7 +75,7 @@ def _squared(
     party: Party, context: TrainingContext, labels: AShare, weights: AShare | None, margin: AShare
 ) -> Steps[AShare]:
     """Return [g], [h] at the histogram scale, uint64 [2, n]."""
-    scale = MARGIN_SCALE if weights is not None else context.numerics.histogram_scale
+    scale = _before_weights(context, weights)
     g = margin - labels
     if weights is None:
         g = yield from truncate.steps(party, g, MARGIN_SCALE - scale)
@@ -88,9 +92,26 @@ def _poisson(
     g = expected - labels.times(1 << EXP_SCALE - MARGIN_SCALE, EXP_SCALE - MARGIN_SCALE)
     factors = 1 << STEP_SCALE, numerics.hessian_factor
     pair = stack([x.times(f, STEP_SCALE) for x, f in zip((g, expected), factors, strict=True)])
-    scale = MARGIN_SCALE if weights is not None else numerics.histogram_scale
-    pair = yield from truncate.steps(party, pair, EXP_SCALE + STEP_SCALE - scale)
+    pair = yield from truncate.steps(party, pair, EXP_SCALE + STEP_SCALE - _before_weights(context, weights))
     return pair if weights is None else (yield from _weighted(party, context, weights, pair))
+
+
+def _of_power(
+    party: Party, context: TrainingContext, labels: AShare, weights: AShare | None, margin: AShare
+) -> Steps[AShare]:
+    """Return [g], [h] at the histogram scale, uint64 [2, n]. The labels are logarithms."""
+    both = yield from powers.terms(party, context, margin, labels, context.numerics.reach)
+    means, over = both[0], both[1]
+    lean = round(((context.config.power or 1) - 1) * (1 << POWER_SCALE))
+    h = means.times((1 << POWER_SCALE) - lean, POWER_SCALE) + over.times(lean, POWER_SCALE)
+    pair = stack([(means - over).times(1 << POWER_SCALE, POWER_SCALE), h])
+    pair = yield from truncate.steps(party, pair, EXP_SCALE + POWER_SCALE - _before_weights(context, weights))
+    return pair if weights is None else (yield from _weighted(party, context, weights, pair))
+
+
+def _before_weights(context: TrainingContext, weights: AShare | None) -> int:
+    """Return the scale of gradients before they are multiplied by weights, or that of histograms without weights."""
+    return context.numerics.histogram_scale if weights is None else MARGIN_SCALE
 
 
 def _weighted(party: Party, context: TrainingContext, weights: AShare, pair: AShare) -> Steps[AShare]:
@@ -98,3 +119,13 @@ def _weighted(party: Party, context: TrainingContext, weights: AShare, pair: ASh
     product = yield from multiply.steps(party, pair, stack([weights, weights]))
     shift = MARGIN_SCALE + WEIGHT_INPUT_SCALE - context.numerics.histogram_scale
     return (yield from truncate.steps(party, product, shift))
+
+
+_DERIVE: dict[str, Callable[[Party, TrainingContext, AShare, AShare | None, AShare], Steps[AShare]]] = {
+    "binary:logistic": _logistic,
+    "multi:ova": _logistic,
+    "reg:squarederror": _squared,
+    "count:poisson": _poisson,
+    "reg:gamma": _of_power,
+    "reg:tweedie": _of_power,
+}

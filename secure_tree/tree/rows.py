@@ -24,6 +24,7 @@ from mpc.sharing import rerandomise
 from mpc.words import U64
 from secure_tree.data.contributed import SharedRows
 from secure_tree.data.table import Table
+from secure_tree.functions.powers import log_labels
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE
@@ -221,11 +222,15 @@ def with_contributed(layout: Layout, own: AShare, contributed: AShare | None) ->
 
 
 def targets_of(context: TrainingContext, labels: np.ndarray | None) -> np.ndarray | None:
-    """Return the targets of each tree of a round, float64[classes, n]: 0 and 1, or labels over the label scale."""
+    """Return the targets of each tree of a round, float64[classes, n]: 0 and 1, labels over the label scale, or with a
+    power above 1 their logarithms.
+    """
     if labels is None:
         return None
     if context.config.num_class:
         return (labels == np.arange(context.config.num_class)[:, None]).astype(float)
+    if context.config.power and context.config.power > 1:
+        return log_labels(labels[None], context.numerics.margin_bits)
     return labels[None] / (1.0 if context.config.logistic else context.facts.label_scale)
 
 

@@ -11,10 +11,12 @@ import numpy as np
 from secure_tree.data.bins import Bins, known_edges, make_bins
 from secure_tree.model.ensemble import left_children
 from secure_tree.public.config import TrainConfig
+from secure_tree.public.context import PublicFacts
 from secure_tree.public.exact import ceil_log2
 from secure_tree.public.layout import Layout, Names, lay_out
 from secure_tree.public.numerics import Numerics, Size, plan_numerics
 from secure_tree.twin.joint import pooled_edges
+from secure_tree.twin.losses import derivatives
 from secure_tree.twin.search import Coins, PlainCandidates, bounded, hold, keys, lasting, soft_threshold
 
 
@@ -162,9 +164,11 @@ def draw_coins(numerics: Numerics, depth: int, candidates: int, rng: np.random.G
         yield tuple(rng.integers(0, 1 << 63, s, np.uint64) for s in shapes)
 
 
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    """Return 1 / (1 + e^-x)."""
-    return 1 / (1 + np.exp(-x))
+def _base_margin(config: TrainConfig, labels: np.ndarray) -> float:
+    mean = float(labels.mean())
+    if config.log_odds:
+        return math.log(mean / (1 - mean))
+    return math.log(mean) if config.power else mean
 
 
 @dataclass(frozen=True)
@@ -204,27 +208,22 @@ def train(
 ) -> PlainEnsemble:
     """Train the twin on two classes or on numbers, with all rows and features and without weights.
 
-    Counts, several classes and samples are not supported. Gradients are float64, rounded stochastically to the
-    histogram scale.
+    Several classes and samples are not supported. Gradients are float64, rounded stochastically to the histogram scale.
     """
-    assert not config.counts and config.classes == config.subsample == config.colsample_bytree == 1, (
-        "what the docstring says"
-    )
+    assert config.classes == config.subsample == config.colsample_bytree == 1, "what the docstring says"
     data = PlainData.of(tables, config)
     y = np.concatenate(labels).astype(float)
-    base = config.base_margin if config.base_score is not None else float(y.mean())
-    if config.logistic and config.base_score is None:
-        base = math.log(base / (1 - base))
-    scale = 1.0 if config.logistic else math.ldexp(1.0, ceil_log2(math.sqrt(((y - base) ** 2).mean())))
-    numerics = plan_numerics(config, Size(data.rows, margin_unit=scale))
+    base = config.base_margin if config.base_score is not None else _base_margin(config, y)
+    scale = 1.0
+    if config.squared:
+        scale = math.ldexp(1.0, ceil_log2(math.sqrt(((y - base) ** 2).mean())))
+    largest = float(np.abs(y).max())
+    unit = PublicFacts("", (), data.layout, math.ldexp(1.0, ceil_log2(largest)) if largest else 1.0, power=config.power)
+    numerics = plan_numerics(config, Size(data.rows, margin_unit=scale, hessian_unit=unit.power_unit))
     margin = np.full(len(y), base / scale)
     trees, margins = [], []
     for _ in range(config.n_estimators):
-        if config.logistic:
-            p = sigmoid(np.clip(margin, -12, 12))
-            g, h = p - y, p * (1 - p)
-        else:
-            g, h = margin - y / scale, np.ones(len(y))
+        g, h = (x / unit.power_unit for x in derivatives(config, margin, y / scale))
         rows = [np.ones(len(y)) / (1 << numerics.histogram_scale)] if config.min_child_samples > 1 else []
         exact = np.stack([g, h, *rows]) * (1 << numerics.histogram_scale)
         values = np.floor(exact + rng.random(exact.shape) * (exact != np.round(exact))).astype(np.int64)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mpc.errors import DataError
 from sharewood.tables.columns import Columns
-from sharewood.tables.tables import TableRows, check_classes, check_counts, read_table
+from sharewood.tables.tables import TableRows, check_classes, check_range, read_table
 
 
 def read_file(path: Path, label: str | None, objective: str, only_labels: bool = False) -> TableRows:
@@ -17,7 +17,7 @@ def read_file(path: Path, label: str | None, objective: str, only_labels: bool =
     columns = Columns.inferred(label)
     rows = read_table(path, columns, lambda _: True)
     if rows.labels is not None and objective == "count:poisson":
-        check_counts(path, columns, rows.labels)
+        check_range(path, columns, rows.labels, objective)
     if rows.labels is not None and objective == "binary:logistic":
         check_classes(path, columns, rows.labels)
     if not rows.features.shape[1] and not only_labels:

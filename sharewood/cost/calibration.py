@@ -57,7 +57,7 @@ def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = FROM_DEALER,
         logging.getLogger("sharewood").setLevel(logging.WARNING)
         n = sizes.rows[party.rank]
         X = _made_up(n, sizes.names[party.rank])
-        y = None if config.partition == "vertical" and party.rank else np.arange(n) % (config.num_class or 2)
+        y = None if config.partition == "vertical" and party.rank else _labels(n, config)
         weights = None if sizes.largest_weight is None or y is None else np.full(n, sizes.largest_weight)
 
         def seconds(rows: int, **more: Any) -> float:
@@ -76,8 +76,7 @@ def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = FROM_DEALER,
         return {"start": start, **{name: min(run[name] for run in runs) for name in runs[0]}}
 
     owners: dict[str, Any] = {
-        f"owner_{k}": (_made_up(n, sizes.names[0]), np.arange(n) % (config.num_class or 2))
-        for k, n in enumerate(sizes.owner_rows)
+        f"owner_{k}": (_made_up(n, sizes.names[0]), _labels(n, config)) for k, n in enumerate(sizes.owner_rows)
     }
     owners |= {f"owner_{k}": (_made_up(sizes.rows[0], own), None) for k, own in enumerate(sizes.owner_names)}
     outcome = run_session(job, offline=offline, shards=shards, owners=owners)
@@ -88,6 +87,11 @@ def calibrate(config: TrainConfig, sizes: Sizes, offline: Offline = FROM_DEALER,
     of_rows = [each for party in PARTIES for each in outcome[party].get("workers", [outcome[party]])]
     memory = max(each["memory_peak_bytes"] for each in of_rows)
     return Computing(max(setup), max(ahead), min(online), memory, min(start))
+
+
+def _labels(rows: int, config: TrainConfig) -> np.ndarray:
+    """Return labels that suit the objective."""
+    return np.arange(rows) % (config.num_class or 2) + (not config.traits.closed)
 
 
 def _made_up(rows: int, names: tuple[str, ...]) -> pd.DataFrame:

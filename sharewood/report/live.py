@@ -18,7 +18,7 @@ from typing import Any
 
 from mpc.errors import ConfigError
 from protocols.runtime.loopback import NOT_THIS_MACHINE, names_this_machine
-from secure_tree.public.config import RISING
+from secure_tree.public.objectives import RISING
 from sharewood.report.progress import Watch
 
 log = logging.getLogger("sharewood")

@@ -15,10 +15,13 @@ def quality(labels: np.ndarray, margins: np.ndarray, config: TrainConfig) -> Mea
 
     if not config.logistic:
         predicted = values(config, margins)
-        return {
+        found: Measures = {
             "rmse": float(metrics.root_mean_squared_error(labels, predicted)),
             "mae": float(metrics.mean_absolute_error(labels, predicted)),
         }
+        if config.power and config.power > 1:
+            found["deviance"] = float(metrics.mean_tweedie_deviance(labels, predicted, power=config.power))
+        return found
     probability = 1 / (1 + np.exp(-margins))
     return {
         "auc": float(metrics.roc_auc_score(labels, margins)) if len(set(labels)) == 2 else None,
@@ -44,7 +47,7 @@ def quality_of_predictions(
 
 def _margins_behind(predictions: np.ndarray, output: Output, config: TrainConfig) -> np.ndarray:
     """Return the margins behind predicted numbers, margins of two classes, or probabilities."""
-    if config.counts:
+    if config.traits.link == "log":
         return np.log(np.maximum(predictions, 1e-15))
     if output == "margin":
         return predictions

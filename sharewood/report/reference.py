@@ -78,6 +78,8 @@ def _parameters(config: BoostingConfig) -> dict[str, object]:
         if config.monotone_constraints:
             parameters["monotone_constraints"] = config.monotone_constraints
         parameters["max_delta_step"] = config.max_delta_step
+        if config.objective == "reg:tweedie":
+            parameters["tweedie_variance_power"] = config.power
         if config.objective == "binary:logistic":
             parameters["scale_pos_weight"] = config.scale_pos_weight
     return parameters

@@ -13,7 +13,8 @@ from mpc.host.files import remove, write_bytes
 from mpc.party import Party
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.model.storage import write_json
-from secure_tree.public.config import Metric, TrainConfig
+from secure_tree.public.config import TrainConfig
+from secure_tree.public.objectives import Metric
 from secure_tree.training.train import LearningCurve, LearningCurves
 from sharewood.logs import say
 from sharewood.report.figures import (

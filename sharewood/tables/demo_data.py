@@ -16,10 +16,11 @@ from secure_tree.data.categories import dictionary, unite
 from secure_tree.data.table import read_features
 from secure_tree.public.config import Method, Partition, TrainConfig
 from secure_tree.public.exact import choose
+from secure_tree.public.objectives import TRAITS
 from sharewood.tables.columns import Columns
 from sharewood.tables.datasets import breast_cancer, check_same_columns, hold_out
 from sharewood.tables.describing import describe
-from sharewood.tables.tables import TableRows, check_classes, check_counts, read_table
+from sharewood.tables.tables import TableRows, check_classes, check_range, read_table
 
 DemoTable = tuple[pd.DataFrame, np.ndarray | None]
 CURVE_ROWS = 5_000
@@ -110,10 +111,13 @@ def synthetic(
     use = X[:, np.arange(6) % features]
     signal = use[:, 0] + use[:, 1] * use[:, 2] - np.abs(use[:, 3]) + np.sin(2 * use[:, 4]) + 0.5 * use[:, 5]
     noisy = signal + rng.logistic(scale=0.5, size=rows)
-    if objective == "count:poisson":
-        y = rng.poisson(np.exp(signal / 2)).astype(float)
+    counts = rng.poisson(np.exp(signal / 2)).astype(float)
+    if (traits := TRAITS[objective]).classes:
+        y = (noisy > 0).astype(float)
+    elif traits.link == "log":
+        y = counts if objective == "count:poisson" else rng.gamma(2 * counts + 2 * (not traits.closed))
     else:
-        y = noisy if objective == "reg:squarederror" else (noisy > 0).astype(float)
+        y = noisy
     names = [f"f{i}" for i in range(features)]
     return split(pd.DataFrame(X, columns=names), y, test_size, f"synthetic, {rows} x {features}", partition, owners)
 
@@ -199,8 +203,7 @@ def _labelled(path: Path, columns: Columns, config: TrainConfig) -> TableRows:
     assert rows.labels is not None, "a label column was asked for"
     if config.logistic:
         check_classes(path, columns, rows.labels)
-    if config.counts:
-        check_counts(path, columns, rows.labels)
+    check_range(path, columns, rows.labels, config.objective)
     return rows
 
 

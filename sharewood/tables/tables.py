@@ -14,6 +14,7 @@ import pandas as pd
 from mpc.errors import DataError
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.names import columns_behind
+from secure_tree.public.objectives import TRAITS
 from sharewood.tables.columns import ID, ColumnRole, Columns, listed
 from sharewood.tables.files import (
     Place,
@@ -211,8 +212,7 @@ def check_labels(where: Path | Place, columns: Columns, labels: np.ndarray, conf
     """Raise DataError unless the labels suit the objective."""
     if config.logistic:
         check_classes(where, columns, labels, config.num_class or 2)
-    if config.counts:
-        check_counts(where, columns, labels)
+    check_range(where, columns, labels, config.objective)
 
 
 def check_classes(where: Path | Place, columns: Columns, labels: np.ndarray, count: int = 2) -> None:
@@ -224,10 +224,12 @@ def check_classes(where: Path | Place, columns: Columns, labels: np.ndarray, cou
     )
 
 
-def check_counts(where: Path | Place, columns: Columns, labels: np.ndarray) -> None:
-    """Raise DataError if a label is negative."""
-    label = str(columns.named("label"))
-    _refuse(_place(where), label, labels < 0, lambda row: f"label must be a count of at least 0, got {labels[row]:g}")
+def check_range(where: Path | Place, columns: Columns, labels: np.ndarray, objective: str) -> None:
+    """Raise DataError if a label is out of the range of the objective."""
+    label, traits = str(columns.named("label")), TRAITS[objective]
+    says = "a count of at least 0" if objective == "count:poisson" else traits.says
+    strange = traits.strange(labels)
+    _refuse(_place(where), label, strange, lambda row: f"label must be {says}, got {labels[row]:g}")
 
 
 def _features(

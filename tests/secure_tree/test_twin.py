@@ -35,6 +35,13 @@ def table(n, d, seed, levels=None):
     return X, (X[:, 0] - X[:, -1] + rng.normal(size=n) > 0).astype(float)
 
 
+def positive(X, seed, zeros=False, mean=1000.0):
+    """Return labels above 0 with a gamma distribution around a mean of about 1000; with `zeros`, a third is 0."""
+    rng = np.random.default_rng(seed)
+    y = rng.gamma(2, mean / 2 * np.exp(0.5 * X[:, 0] - 0.3 * X[:, -1]))
+    return y * (rng.random(len(X)) > 1 / 3) if zeros else y
+
+
 def halves(X, y, cut):
     return (X[:cut], X[cut:]), (y[:cut], y[cut:])
 
@@ -53,6 +60,9 @@ def halves(X, y, cut):
         {"max_depth": 3, "max_bin": 8, "objective": "count:poisson"},
         {"max_depth": 2, "max_bin": 8, "objective": "count:poisson", "reg_alpha": 0.7, "reg_lambda": 0.0},
         {"max_depth": 2, "max_bin": 8, "objective": "count:poisson", "min_child_samples": 9, "base_score": 3.0},
+        {"max_depth": 3, "max_bin": 8, "objective": "reg:gamma"},
+        {"max_depth": 2, "max_bin": 8, "objective": "reg:gamma", "reg_alpha": 0.7, "min_child_samples": 9},
+        {"max_depth": 3, "max_bin": 8, "objective": "reg:tweedie", "tweedie_variance_power": 1.3},
         {"max_depth": 3, "max_bin": 8, "max_delta_step": 0.4},
         {"max_depth": 2, "max_bin": 8, "max_delta_step": 0.4, "reg_alpha": 0.7},
         {"max_depth": 2, "max_bin": 8, "max_delta_step": 0.1, "reg_lambda": 0.0, "min_child_weight": 0.0},
@@ -65,6 +75,8 @@ def test_every_split_is_the_twins(parameters):
     labels = y if "objective" not in parameters else X[:, 1] * 30 - 7
     if parameters.get("objective") == "count:poisson":
         labels = np.random.default_rng(1).poisson(np.exp(X[:, 1] - X[:, 0]))
+    if parameters.get("objective") in ("reg:gamma", "reg:tweedie"):
+        labels = positive(X, 1, zeros=parameters["objective"] == "reg:tweedie")
     training = train_both(*halves(X, labels, 37), n_estimators=3, learning_rate=0.3, **parameters)
     assert len(check(training, 3)) > 1
 

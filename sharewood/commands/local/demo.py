@@ -71,7 +71,7 @@ def demo(
         int | None, typer.Option(help="Bins of each party with private edges, a multiple of --bins.")
     ] = None,
     objective: Annotated[
-        str, typer.Option(help="binary:logistic, reg:squarederror or count:poisson.")
+        str, typer.Option(help="binary:logistic, or an objective of numbers: reg:squarederror, count:poisson, ...")
     ] = "binary:logistic",
     test_size: Annotated[
         float, typer.Option(help="Fraction of rows held out; 0 evaluates on the training rows.")

@@ -6,7 +6,7 @@ import pytest
 from mpc.errors import RangeError
 from secure_tree.data.bins import bin_rows, make_bins, order_key, order_value
 from secure_tree.public.config import TrainConfig
-from secure_tree.public.numerics import GAIN_BITS, MARGIN_SCALE, SUM_BITS, Size, plan_numerics
+from secure_tree.public.numerics import GAIN_BITS, MARGIN_SCALE, SUM_BITS, Size, plan_numerics, reach_bits
 from secure_tree.twin import search
 
 
@@ -16,11 +16,19 @@ def largest_sum(config, size, H):
     if config.squared:
         largest = 2 * np.sqrt(size.mass * max(H, 0 if size.masses else 1))
         return min(largest, limit) if config.max_delta_step else largest
+    if config.power and config.power > 1:
+        over = min(2.02 * 2 ** reach_bits(config, size) * size.mass, H / (config.power - 1))
+        if config.power == 2:
+            return min(max(over, size.mass), limit) if config.max_delta_step else max(over, size.mass)
+        largest = max(over, min(2.02 * size.mass, H / (2 - config.power)))
+        return min(largest, limit) if config.max_delta_step else largest
     return min((2.02 if config.counts else 1.0) * size.mass, limit)
 
 
 @pytest.mark.parametrize("n", [2, 100, 569, 10_000, 100_000, 1_000_000, 2_000_000])
-@pytest.mark.parametrize("objective", ["binary:logistic", "reg:squarederror", "count:poisson"])
+@pytest.mark.parametrize(
+    "objective", ["binary:logistic", "reg:squarederror", "count:poisson", "reg:gamma", "reg:tweedie"]
+)
 @pytest.mark.parametrize("heaviest", [None, 1.0, 1e4, 1e6])
 @pytest.mark.parametrize(
     "extra", [{}, {"reg_lambda": 1e6}, {"min_child_weight": 100}, {"min_split_loss": 1e9}, {"max_delta_step": 0.6}]
@@ -34,9 +42,12 @@ def test_corners(n, objective, heaviest, extra):
     numerics = plan_numerics(config, size)
     unit = 1 << numerics.histogram_scale
     of_counts = np.exp(0.7 + config.max_delta_step)
-    hessian = {"binary:logistic": 0.25, "reg:squarederror": 1.0, "count:poisson": of_counts}[objective]
+    of_power = 2.02 * 2**numerics.reach
+    hessian = {"binary:logistic": 0.25, "reg:squarederror": 1.0, "count:poisson": of_counts}.get(objective, of_power)
     for m, r in zip(masses or rows, rows, strict=True):
         largest = {"reg:squarederror": 2 * np.sqrt(m * size.mass), "count:poisson": 2.02 * m}.get(objective, m)
+        if objective in ("reg:gamma", "reg:tweedie"):
+            largest = of_power * m
         assert max(largest, hessian * m) * unit + r < 2**30, "a block's sums fit a 32-bit word with a bit to spare"
     # The largest gain: all of G on one side, with the smallest and the largest hessian of a valid side.
     largest = round(size.mass * hessian * unit)
