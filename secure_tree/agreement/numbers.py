@@ -79,7 +79,7 @@ def _tables(config: TrainConfig) -> str:
     knots = [[curve.knots, curve.scale] for curve in every]
     parts = [sigmoid.factors(), sigmoid.constants(), ends, metrics.CUTS, knots, *steps]
     parts.append(sigmoid_table.table().tables)
-    if config.logistic:
+    if config.log_odds:
         ones = np.ones((trigonometry.TERMS, 2, _PROBE.size), np.uint64)
         parts.append(trigonometry.series(_PROBE, ones, sigmoid.factors()))
     return digest(*parts)

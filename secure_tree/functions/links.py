@@ -32,8 +32,9 @@ def probabilities(config: Linked, margins: np.ndarray) -> np.ndarray:
 
 
 def values(config: Linked, margins: np.ndarray) -> np.ndarray:
-    """Return predicted numbers, float64[n]: the margins, or their exponentials if they are logarithms."""
-    return np.exp(margins) if TRAITS[config.objective].link == "log" else margins
+    """Return predicted numbers, float64[n]: margins, their exponentials or logistic functions, as the link says."""
+    link = TRAITS[config.objective].link
+    return np.exp(margins) if link == "log" else 1 / (1 + np.exp(-margins)) if link == "logit" else margins
 
 
 def classes(margins: np.ndarray) -> np.ndarray:

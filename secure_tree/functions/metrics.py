@@ -91,8 +91,10 @@ def class_error(party: Party, margins: AShare, labels: AShare) -> Steps[AShare]:
 
 
 def logloss(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
-    """[margin] and [label], 0 or 1, of n rows -> [loss] at MARGIN_SCALE. Six rounds."""
+    """[margin] and [label], 0 or 1 or between them at MARGIN_SCALE, of n rows -> [loss] at MARGIN_SCALE. Six rounds."""
     soft, chosen = yield from parallel(quadratics(party, margin, SOFTPLUS), multiply.steps(party, labels, margin))
+    if labels.scale:
+        chosen = yield from truncate.steps(party, chosen, labels.scale)
     return soft - chosen
 
 

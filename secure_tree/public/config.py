@@ -172,7 +172,7 @@ class TrainConfig(BoostingConfig):
 
     objective: Objective = _parameter("binary:logistic", "the same")
     """Classifier: `binary:logistic` (None), or `multi:ova` with `num_class`: one class against the others. Regressor:
-    `reg:squarederror` (None), `count:poisson`, `reg:gamma` or `reg:tweedie`.
+    `reg:squarederror` (None), `reg:logistic`, `count:poisson`, `reg:gamma` or `reg:tweedie`.
     """
     edges: Edges = _parameter("private", after="max_bin")
     """Where bins are cut by rows: at quantiles of all rows, which become public ("joint"), or at those of each party,

@@ -53,7 +53,7 @@ FINE_SIDE, FINER_SIDE, ZERO_LOG = 128, 7, 3000
 # Bounds of |g| of a row, in units of the gradients. A predicted count over the label scale is at most e^0.7
 # (secure_tree/functions/curves.py, EXP); so is A of secure_tree/functions/powers.py, and B over its reach.
 LARGEST_EXP = 2.02
-GRADIENT_BOUND = {"binary:logistic": 1.0, "multi:ova": 1.0, "count:poisson": 2.02}
+GRADIENT_BOUND = {"binary:logistic": 1.0, "reg:logistic": 1.0, "multi:ova": 1.0, "count:poisson": 2.02}
 LARGEST_COUNT = 0.7
 # The most octaves of labels above their mean under reg:gamma and reg:tweedie, and the bits that sums have for them.
 MOST_OCTAVES, OCTAVE_BITS = 10, 28

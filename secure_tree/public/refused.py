@@ -14,7 +14,6 @@ OBJECTIVES = {
     "binary:logitraw": "use binary:logistic, and predict_margin",
     "binary:hinge": "use binary:logistic, and predict",
     "multi:softmax": "use multi:ova: one class against the others",
-    "reg:logistic": "use binary:logistic; a label between 0 and 1 is two rows, of labels 1 and 0, with sample_weight",
     "reg:linear": "use reg:squarederror",
     "reg:squaredlogerror": "use reg:squarederror on the logarithms of 1 + the labels",
     "reg:absoluteerror": _FAR,

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpc.errors import DataError
+from mpc.functions.sigmoid import sigmoid
 from mpc.party import Party
+from mpc.rings import Z64
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
 from secure_tree.data.own_rows import OwnRows, labels_of_owners
@@ -70,8 +72,8 @@ class Validation:
             if not total:
                 return math.nan
             return 2 * mean - 3 if metric == "gini" else mean - 1
-        if config.logistic:
-            return mean
+        if config.log_odds:
+            return math.sqrt(mean) if metric == "rmse" else mean
         if metric in _OF_POWERS:
             return mean * self.context.facts.power_unit
         return (math.sqrt(mean) if metric == "rmse" else mean) * self.context.facts.label_scale
@@ -106,6 +108,8 @@ class Validation:
             return (yield from metrics.logloss(party, margin, labels)).sum()
         if metric in _OF_POWERS:
             return (yield from _OF_POWERS[metric](party, self.context, margin, labels)).sum()
+        if config.log_odds:
+            margin, _ = yield from sigmoid.steps(party, margin, MARGIN_SCALE, Z64)
         if config.counts:
             margin = yield from quadratics(party, margin, EXP)
         return (yield from _OF_NUMBERS[metric](party, margin, labels)).sum()

@@ -27,7 +27,7 @@ from secure_tree.public.sampling import row_mask
 class Targets:
     """The targets of the trees of a round, and the weights of the rows.
 
-    labels: [classes, n], either 0 and 1, or at MARGIN_SCALE labels over the label scale, or under reg:gamma and
+    labels: [classes, n], either classes 0 and 1, or at MARGIN_SCALE labels over the label scale, or under reg:gamma and
     reg:tweedie their logarithms. weights: [n], over the weight
     scale at WEIGHT_INPUT_SCALE; None if all rows have the same weight.
     """
@@ -69,6 +69,17 @@ def _logistic(
     p, h = yield from sigmoid.steps(party, margin, scale, ring, bits=numerics.margin_bits)
     pair = stack([p - labels.times(1 << scale, scale).narrow(ring), h])
     return pair if weights is None else (yield from _weighted(party, context, weights, pair))
+
+
+def _soft(
+    party: Party, context: TrainingContext, labels: AShare, weights: AShare | None, margin: AShare
+) -> Steps[AShare]:
+    """As `_logistic`, of labels between 0 and 1 at MARGIN_SCALE."""
+    p, h = yield from sigmoid.steps(party, margin, MARGIN_SCALE, Z64, bits=context.numerics.margin_bits)
+    pair = stack([p - labels, h])
+    if weights is None:
+        return (yield from truncate.steps(party, pair, MARGIN_SCALE - context.numerics.histogram_scale))
+    return (yield from _weighted(party, context, weights, pair))
 
 
 def _squared(
@@ -125,6 +136,7 @@ _DERIVE: dict[str, Callable[[Party, TrainingContext, AShare, AShare | None, ASha
     "binary:logistic": _logistic,
     "multi:ova": _logistic,
     "reg:squarederror": _squared,
+    "reg:logistic": _soft,
     "count:poisson": _poisson,
     "reg:gamma": _of_power,
     "reg:tweedie": _of_power,

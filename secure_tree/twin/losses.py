@@ -9,7 +9,7 @@ from secure_tree.public.config import TrainConfig
 
 def derivatives(config: TrainConfig, margin: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Margins and labels, float64[n] -> first and second derivatives of the loss, float64[n] each."""
-    if config.logistic:
+    if config.log_odds:
         p = 1 / (1 + np.exp(-np.clip(margin, -12, 12)))
         return p - labels, p * (1 - p)
     if config.squared:

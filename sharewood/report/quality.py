@@ -49,7 +49,7 @@ def _margins_behind(predictions: np.ndarray, output: Output, config: TrainConfig
     """Return the margins behind predicted numbers, margins of two classes, or probabilities."""
     if config.traits.link == "log":
         return np.log(np.maximum(predictions, 1e-15))
-    if output == "margin":
+    if output == "margin" and config.objective != "reg:logistic":
         return predictions
     return log_odds(predictions)
 

@@ -117,7 +117,7 @@ def synthetic(
     elif traits.link == "log":
         y = counts if objective == "count:poisson" else rng.gamma(2 * counts + 2 * (not traits.closed))
     else:
-        y = noisy
+        y = noisy if traits.link == "identity" else 1 / (1 + np.exp(-noisy))
     names = [f"f{i}" for i in range(features)]
     return split(pd.DataFrame(X, columns=names), y, test_size, f"synthetic, {rows} x {features}", partition, owners)
 

@@ -60,6 +60,7 @@ def halves(X, y, cut):
         {"max_depth": 3, "max_bin": 8, "objective": "count:poisson"},
         {"max_depth": 2, "max_bin": 8, "objective": "count:poisson", "reg_alpha": 0.7, "reg_lambda": 0.0},
         {"max_depth": 2, "max_bin": 8, "objective": "count:poisson", "min_child_samples": 9, "base_score": 3.0},
+        {"max_depth": 3, "max_bin": 8, "objective": "reg:logistic"},
         {"max_depth": 3, "max_bin": 8, "objective": "reg:gamma"},
         {"max_depth": 2, "max_bin": 8, "objective": "reg:gamma", "reg_alpha": 0.7, "min_child_samples": 9},
         {"max_depth": 3, "max_bin": 8, "objective": "reg:tweedie", "tweedie_variance_power": 1.3},
@@ -75,6 +76,8 @@ def test_every_split_is_the_twins(parameters):
     labels = y if "objective" not in parameters else X[:, 1] * 30 - 7
     if parameters.get("objective") == "count:poisson":
         labels = np.random.default_rng(1).poisson(np.exp(X[:, 1] - X[:, 0]))
+    if parameters.get("objective") == "reg:logistic":
+        labels = 1 / (1 + np.exp(-X[:, 1]))
     if parameters.get("objective") in ("reg:gamma", "reg:tweedie"):
         labels = positive(X, 1, zeros=parameters["objective"] == "reg:tweedie")
     training = train_both(*halves(X, labels, 37), n_estimators=3, learning_rate=0.3, **parameters)

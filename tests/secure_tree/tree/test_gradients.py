@@ -69,3 +69,14 @@ def test_powers(parameters, scale):
     inside &= means < np.exp(0.69)
     exact = np.stack(derivatives(config, margin[inside], labels[inside])) / facts.power_unit
     assert inside.sum() > 2000 and (np.abs(np.stack([g, h])[:, inside] - exact) < error[inside]).all()
+
+
+def test_soft_labels():
+    context = context_of(1000, objective="reg:logistic")
+    rng = np.random.default_rng(2)
+    margin = np.concatenate([rng.uniform(-20, 20, 4000), [-1e5, 1e5, 0.0]])
+    labels = rng.choice([0, 1, rng.random()], len(margin)) * rng.choice([1, 0.5], len(margin))
+    exact = np.stack(derivatives(context.config, margin, labels))
+    error = on_shares(context, margin, labels) - exact
+    unit = 2.0**-context.numerics.histogram_scale
+    assert np.abs(error).max() < unit + 3e-6 and np.abs(error.mean(axis=1)).max() < 1e-6 + 3 * unit / 60
