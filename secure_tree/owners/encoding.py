@@ -39,7 +39,7 @@ def check_contributable(config: TrainConfig) -> None:
     """Raise ConfigError unless owners can contribute labels of the objective."""
     if not (config.logistic or config.squared or config.counts):
         raise ConfigError(
-            f"contributed rows cannot be trained with {config.objective} yet: use binary:logistic, multi:ova, "
+            f"owners cannot contribute under {config.objective} yet: use binary:logistic, multi:ova, "
             "reg:squarederror or count:poisson, or let the parties have all rows"
         )
 

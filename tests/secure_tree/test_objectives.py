@@ -203,6 +203,12 @@ def test_no_label_above_zero():
     assert (predicted < 1e-5).all()
 
 
+def test_owners_cannot_contribute_yet():
+    tables, labels = halves(*rows(GAMMA, 20, 12), 10)
+    with pytest.raises(ConfigError, match="owners cannot contribute under reg:gamma yet: use binary:logistic, multi:"):
+        train_both(tables, labels, given=lambda rank: {"a clinic": None}, n_estimators=1, **GAMMA)
+
+
 def test_parameters_that_do_not_suit():
     for parameters, sentence in (
         ({**GAMMA, "base_score": 0.0}, "base_score must be a number above 0 under reg:gamma, got 0"),
