@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from secure_tree.public.config import TrainConfig
 from secure_tree.public.names import is_indicator
+
+if TYPE_CHECKING:
+    from secure_tree.public.config import TrainConfig
 
 ORDER_BITS = 32
 LEAST_FLOAT = np.full(1, -np.finfo(np.float32).max)
