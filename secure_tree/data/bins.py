@@ -12,17 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from secure_tree.public.names import is_indicator
-
-if TYPE_CHECKING:
-    from secure_tree.public.config import TrainConfig
-
 ORDER_BITS = 32
-LEAST_FLOAT = np.full(1, -np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -132,16 +125,6 @@ class Bins:
     def numbers(self) -> np.ndarray:
         """The bin of every value, uint16[n, d]; L if it is missing, and 0 if it is below the first cut."""
         return np.maximum(bin_rows(self.features, self.cuts), 1) - np.uint16(1)
-
-
-def known_edges(config: TrainConfig, names: Sequence[str], size: int) -> dict[int, np.ndarray]:
-    """Return the edges of indicators, and declared ones, which are not searched for: {feature: float32[size]}.
-
-    The first is the lowest float32, and the last one is repeated.
-    """
-    cuts = {f: (1.0,) if is_indicator(name) else (config.cuts or {}).get(name) for f, name in enumerate(names)}
-    known = {f: np.append(LEAST_FLOAT, np.array(own, np.float32)) for f, own in cuts.items() if own}
-    return {f: np.pad(edges, (0, size - edges.size), mode="edge") for f, edges in known.items()}
 
 
 def order_key(values: np.ndarray) -> np.ndarray:

@@ -31,7 +31,7 @@ from mpc.party import Party
 from mpc.shares import BShare
 from secure_tree.agreement.messages import VERSION, Hexadecimal, Message, Text
 from secure_tree.agreement.training import same_names
-from secure_tree.data.bins import ORDER_BITS, Bins, known_edges, order_key
+from secure_tree.data.bins import ORDER_BITS, Bins, order_key
 from secure_tree.data.categories import Dictionary
 from secure_tree.data.contributed import Contributed
 from secure_tree.data.inputs import ColumnLike, TableLike
@@ -51,7 +51,7 @@ from secure_tree.owners.lines import FEW_BYTES, MOST_BITS, Line, OwnerTerms, dig
 from secure_tree.public.bounds import NO_BOUNDS, Bounds, Consent, check_consent, check_until
 from secure_tree.public.config import ALIASES, TrainConfig, validated
 from secure_tree.public.context import OwnerFacts
-from secure_tree.public.layout import joint_size
+from secure_tree.public.layout import joint_size, known_edges
 
 log = logging.getLogger("sharewood")
 MOST_EDGE_BITS = 16

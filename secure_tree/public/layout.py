@@ -18,6 +18,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from secure_tree.public.config import Partition, TrainConfig
+from secure_tree.public.names import is_indicator
+
+LEAST_FLOAT = np.full(1, -np.finfo(np.float32).max)
 
 
 class Sliceable(Protocol):
@@ -174,6 +177,16 @@ def joint_size(config: TrainConfig, names: Sequence[str], rows: int) -> int:
     # The first joint edge is no value: it is below all of them.
     found = 2 if config.declares_all(names) else edge_count(config, rows + 1)
     return max(declared, found)
+
+
+def known_edges(config: TrainConfig, names: Sequence[str], size: int) -> dict[int, np.ndarray]:
+    """Return the edges of indicators, and declared ones, which are not searched for: {feature: float32[size]}.
+
+    The first is the lowest float32, and the last one is repeated.
+    """
+    cuts = {f: (1.0,) if is_indicator(name) else (config.cuts or {}).get(name) for f, name in enumerate(names)}
+    known = {f: np.append(LEAST_FLOAT, np.array(own, np.float32)) for f, own in cuts.items() if own}
+    return {f: np.pad(edges, (0, size - edges.size), mode="edge") for f, edges in known.items()}
 
 
 def place(p: int, counts: tuple[int, ...]) -> slice:

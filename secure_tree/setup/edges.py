@@ -22,11 +22,12 @@ from mpc.comparison.pooled_quantiles import PooledColumn, masses_of, pooled_quan
 from mpc.errors import DataError, RangeError
 from mpc.party import Party
 from mpc.planning import planned
-from secure_tree.data.bins import LEAST_FLOAT, ORDER_BITS, Bins, known_edges, order_key, order_value
+from secure_tree.data.bins import ORDER_BITS, Bins, order_key, order_value
 from secure_tree.data.own_rows import OwnRows, Part
 from secure_tree.data.table import Table
 from secure_tree.public.context import PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2
+from secure_tree.public.layout import LEAST_FLOAT, known_edges
 
 log = logging.getLogger("sharewood")
 EDGES = "edges of the bins: quantiles of the rows of both parties"

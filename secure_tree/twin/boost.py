@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from secure_tree.data.bins import Bins, known_edges, make_bins
+from secure_tree.data.bins import Bins, make_bins
 from secure_tree.model.ensemble import left_children
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import PublicFacts
 from secure_tree.public.exact import ceil_log2
-from secure_tree.public.layout import Layout, Names, lay_out
+from secure_tree.public.layout import Layout, Names, known_edges, lay_out
 from secure_tree.public.numerics import Numerics, Size, plan_numerics
 from secure_tree.twin.joint import pooled_edges
 from secure_tree.twin.losses import derivatives

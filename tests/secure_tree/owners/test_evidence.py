@@ -90,7 +90,7 @@ def test_the_exact_probability_that_a_row_which_is_no_one_hot_passes(k, bins, fe
 
 def drawn_early(monkeypatch):
     """Plant a leak: the coins are drawn before an owner's bins arrive, which could then be chosen to fit them."""
-    at, draw, known = Owners.at, admission._public_coins, {0: [], 1: []}
+    at, draw, known = Owners.at, admission.public_coins, {0: [], 1: []}
 
     def planted(self, edges, missing):
         party = self._party
@@ -102,7 +102,7 @@ def drawn_early(monkeypatch):
         return known[party.rank].pop()
 
     monkeypatch.setattr(Owners, "at", planted)
-    monkeypatch.setattr(admission, "_public_coins", look)
+    monkeypatch.setattr(admission, "public_coins", look)
 
 
 @pytest.mark.parametrize("early", [False, True])
@@ -146,7 +146,13 @@ def received(X, y, d=2):
 
         def receive(self, tag, limit=None):
             config = TrainConfig.of(**{**PARAMETERS, "edge_bits": 12}).model_dump()
-            terms = {"version": VERSION, "config": config, "names": [f"f{i}" for i in range(d)], "categories": {}}
+            terms = {
+                "version": VERSION,
+                "config": config,
+                "purpose": "training",
+                "names": [f"f{i}" for i in range(d)],
+                "categories": {},
+            }
             return {"owner.terms": terms, "owner.edges": edges, "owner.receipt": ""}[tag]
 
         def send(self, tag, tree):
