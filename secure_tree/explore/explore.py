@@ -108,6 +108,8 @@ def explore(
     names = tuple(name for p, name in features if p == 0), tuple(name for p, name in features if p == 1)
     return Exploration(
         run=facts.run,
+        config=config,
+        rows=facts.rows,
         screened=Screened(names, mine, config.rank, len(facts.every), number),
         features=features,
         numbers=numbers,
@@ -117,6 +119,8 @@ def explore(
         label_rate=rate,
         starts=dict(zip(facts.names[mine], own.starts, strict=True)),
         own=table.summary(),
+        quantiles=table.quantiles(names[mine]),
+        counts=counts,
         bits=facts.bits,
         spent=facts.spent,
         budget=config.floors.bits * entropy(counts) if counts else None,

@@ -6,7 +6,7 @@ rest. A party's own bins with fewer rows than the floor are merged with a neighb
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ _ANY = TrainConfig.of(partition="vertical", missing="all")
 # Bytes of a portion of columns as float64.
 PORTION = 1 << 26
 WEIGHT_BITS = 12
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,15 @@ class OwnTable:
         found = pd.concat(parts) if parts else pd.DataFrame(columns=["missing", "mean", "deviation"], dtype=float)
         found.iloc[self.categorical, 1:] = np.nan
         return found
+
+    def quantiles(self, names: Collection[str]) -> pd.DataFrame:
+        """Return quantiles of those columns that are named and no categories, from these rows only."""
+        columns = {
+            str(name): pd.Series(self.frame[name].to_numpy(np.float64, na_value=np.nan)).quantile(list(QUANTILES))
+            for name in self.frame
+            if str(name) in names and str(name) not in self.categories
+        }
+        return pd.DataFrame(columns, index=list(QUANTILES)).T
 
     def portions(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield the features in portions of columns, float32[n, some]; categories are numbered. Raises DataError."""

@@ -13,6 +13,7 @@ import numpy as np
 from mpc.errors import DataError
 from mpc.host.files import read_bounded, write_bytes
 from secure_tree.data.inputs import TableLike, frame_of
+from secure_tree.explore.config import ExploreConfig
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,14 +70,17 @@ class Screened:
 class Exploration:
     """What was revealed. Features are those named, in the order of the tables, as (party, name).
 
-    run: a random id. numbers: by statistic, float64[groups, features]. woe: float64[groups, features, bins], NaN where
-    hidden. moments: missing rate, mean, deviation and vif, float64[features] each, NaN for categories. correlation:
-    float64[features, features]. starts: where the bins of this party's features begin. own: statistics of this party's
-    features, from its own rows only. bits: what was revealed about the labels, by part; spent: before; budget: of this
-    party's labels, None without. privacy: rho, epsilon and delta of the labels, None without noise.
+    run: a random id. rows: of each party. numbers: by statistic, float64[groups, features]. woe: float64[groups,
+    features, bins], NaN where hidden. moments: missing rate, mean, deviation and vif, float64[features] each, NaN for
+    categories. correlation: float64[features, features]. starts: where the bins of this party's features begin. own:
+    statistics of this party's features, and quantiles: of those named, from its own rows only; counts: its own rows of
+    each class. bits: what was revealed about the labels, by part; spent: before; budget: of this party's labels, None
+    without. privacy: rho, epsilon and delta of the labels, None without noise.
     """
 
     run: str
+    config: ExploreConfig
+    rows: tuple[int, int]
     screened: Screened
     features: list[tuple[int, str]]
     numbers: Mapping[str, np.ndarray]
@@ -86,6 +90,8 @@ class Exploration:
     label_rate: float | None
     starts: Mapping[str, list[float] | list[str]]
     own: pd.DataFrame
+    quantiles: pd.DataFrame
+    counts: list[int]
     bits: Mapping[str, int]
     spent: int
     budget: float | None

@@ -50,6 +50,8 @@ Whose = Literal["ours", "theirs", "chance"]
 Axes = Literal["unit", "points", "values"]
 _SIZE = (5.2, 3.5)
 _TICKS = 8
+# Characters of a name beside a chart.
+_LABEL = 28
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,12 @@ class ChartLine:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing, and a caption for readers who cannot see it."""
+    """A drawing, and a caption for readers who cannot see it. whole: as wide as the page."""
 
     name: str
     svg: Markup
     caption: str
+    whole: bool = False
 
 
 def lines(name: str, caption: str, drawn: Sequence[ChartLine], x: str, y: str, axes: Axes = "points") -> Chart:
@@ -105,9 +108,10 @@ def bars(name: str, caption: str, values: Mapping[str, float]) -> Chart:
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
-        shown = axes.barh(list(values), list(values.values()), color=_OURS, height=0.62)
+        shown = axes.barh(range(len(values)), list(values.values()), color=_OURS, height=0.62)
+        axes.set_yticks(range(len(values)), list(map(_label, values)))
         axes.bar_label(shown, fmt=number, padding=3, color=_INK, fontsize=9)
-        axes.set_xlim(0, 1.15 * max(*values.values(), 1e-12))
+        axes.set_xlim(1.15 * min(*values.values(), 0), 1.15 * max(*values.values(), 1e-12))
         axes.grid(visible=False, axis="y")
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
         axes.tick_params(axis="y", length=0, labelcolor=_INK)
@@ -116,9 +120,13 @@ def bars(name: str, caption: str, values: Mapping[str, float]) -> Chart:
     return Chart(name, _svg(name, draw, (5.2, 0.5 + 0.36 * len(values))), caption)
 
 
-def heat(name: str, caption: str, rows: Mapping[str, Sequence[float]]) -> Chart:
-    """Draw numbers as cells, the first row at the top: of one colour above 0 and of another below; NaN is hatched."""
+def heat(name: str, caption: str, rows: Mapping[str, Sequence[float]], columns: Sequence[str]) -> Chart:
+    """Draw numbers as cells, the first row at the top: of one colour above 0 and of another below; NaN is hatched.
+
+    Rows may be shorter than `columns`, whose names are shown below them.
+    """
     most = max((abs(v) for row in rows.values() for v in row if v == v), default=0) or 1.0
+    upright = max(map(len, columns), default=0) > 3
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
@@ -126,17 +134,46 @@ def heat(name: str, caption: str, rows: Mapping[str, Sequence[float]]) -> Chart:
             for column, value in enumerate(row):
                 style: dict[str, Any] = {"facecolor": "none", "hatch": "////", "edgecolor": _RULE, "linewidth": 0}
                 if value == value:
-                    style = {"facecolor": _OURS if value > 0 else _THEIRS, "alpha": 0.08 + 0.8 * abs(value) / most}
-                axes.add_patch(Rectangle((column, place), 0.94, 0.9, **style))
+                    style = {"facecolor": _OURS if value > 0 else _THEIRS, "alpha": 0.08 + 0.5 * abs(value) / most}
+                axes.add_patch(Rectangle((column, place), 0.94, 0.9, clip_on=False, **style))
                 if value == value:
-                    axes.text(column + 0.47, place + 0.5, number(value), ha="center", va="center", fontsize=7)
-        axes.set(xlim=(0, max(map(len, rows.values()))), ylim=(len(rows), 0))
-        axes.set_yticks(np.arange(len(rows)) + 0.45, list(rows))
+                    said = number(value, 2)
+                    axes.text(column + 0.47, place + 0.5, said, ha="center", va="center", fontsize=7)
+        axes.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
+        axes.set_yticks(np.arange(len(rows)) + 0.45, list(map(_label, rows)))
+        axes.set_xticks(np.arange(len(columns)) + 0.47, list(map(_label, columns)), rotation=90 if upright else 0)
+        axes.grid(visible=False)
+        axes.tick_params(length=0, labelcolor=_INK, labelsize=8)
+        axes.spines[:].set_visible(False)
+
+    size = max(7.0, 2.5 + 0.42 * len(columns)), (1.9 if upright else 0.6) + 0.3 * len(rows)
+    return Chart(name, _svg(name, draw, size), caption, whole=True)
+
+
+def boxes(name: str, caption: str, values: Mapping[str, Sequence[float]]) -> Chart:
+    """Draw five ascending quantiles of each row, the first row at the top: a box between the second and the fourth.
+
+    Each row has a scale of its own, between its first and last quantile, which stand beside it.
+    """
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        for place, five in enumerate(values.values()):
+            low, high = five[0], five[-1]
+            at = [(v - low) / (high - low) if high > low else 0.5 for v in five]
+            axes.plot([at[0], at[-1]], [place, place], color=_MUTED, linewidth=1)
+            axes.barh(place, at[3] - at[1], left=at[1], height=0.56, facecolor=_OURS, alpha=0.45)
+            axes.plot([at[2], at[2]], [place - 0.28, place + 0.28], color=_INK)
+            axes.text(-0.03, place, number(low), ha="right", va="center", fontsize=8)
+            axes.text(1.03, place, number(high), ha="left", va="center", fontsize=8)
+        axes.set(xlim=(-0.3, 1.3), ylim=(len(values) - 0.5, -0.5))
+        axes.set_yticks(range(len(values)), list(map(_label, values)))
         axes.set_xticks([])
         axes.grid(visible=False)
         axes.tick_params(axis="y", length=0, labelcolor=_INK)
+        axes.spines[:].set_visible(False)
 
-    return Chart(name, _svg(name, draw, (7.0, 0.6 + 0.3 * len(rows))), caption)
+    return Chart(name, _svg(name, draw, (5.2, 0.4 + 0.3 * len(values))), caption)
 
 
 def spans(
@@ -165,6 +202,13 @@ def spans(
         figure.legend(loc="outside upper center", ncols=len(colours))
 
     return Chart(name, _svg(name, draw, (7.0, 1.0 + 0.32 * len(rows))), caption)
+
+
+def _label(text: str) -> str:
+    """Shorten a name from a table in the middle; dollars in it begin no formula."""
+    half = _LABEL // 2
+    short = text if len(text) <= _LABEL else f"{text[: half - 1]}\N{HORIZONTAL ELLIPSIS}{text[-half:]}"
+    return short.replace("$", r"\$")
 
 
 def _svg(name: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> Markup:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import numpy as np
 
-from secure_tree.public.config import TrainConfig
+from secure_tree.public.config import Parameters
 from sharewood.page.charts import Chart, ChartLine, Whose, bars, lines, some, spans
 from sharewood.page.document import CellTable, Section
 from sharewood.page.units import number, seconds, size
@@ -186,7 +186,7 @@ def shards(workers: Mapping[str, Sequence[ShardCosts]]) -> Section:
     return Section("Work by shard", [what], [chart], CellTable(columns, rows))
 
 
-def configuration(config: TrainConfig) -> Section:
+def configuration(config: Parameters) -> Section:
     """List all parameters, which are public and the same at both parties."""
     rows = [[name, _shown(value)] for name, value in config]
     return Section(

@@ -115,5 +115,5 @@ def explore_party(
         write_frame(out, found.to_frame())
     from sharewood.page import exploration_page
 
-    write_reports(own.screened, exploration_page(found, name, config.names), report, json)
+    write_reports(own.screened or out, exploration_page(found, name, config.names), report, json)
     return report, found
