@@ -12,7 +12,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, DataError
 from secure_tree.exchange.plain_model import NO_SPLIT, PlainModel
 
 
@@ -20,14 +20,22 @@ def scorecard(model: PlainModel, points: float = 600.0, odds: float = 50.0, doub
     """Return the intervals of each feature, `from` <= x < `to` or missing, and their points; first the base points.
 
     A row whose odds against label 1 are `odds` to 1 has `points`, and `double` points more double them. Raises
-    ConfigError unless the model has stumps and two classes.
+    ConfigError unless the model has stumps and two classes, and the scale is positive; and DataError if both parties
+    have a feature of the same name.
     """
     if model.features.shape[1] != 1 or model.objective != "binary:logistic":
         raise ConfigError("a scorecard must have stumps and two classes: train binary:logistic with max_depth=1")
+    if not (0 < double < math.inf and 0 < odds < math.inf and math.isfinite(points)):
+        raise ConfigError(f"double and odds must be positive, and points finite, got {double}, {odds} and {points}")
     factor = double / math.log(2)
     split = model.features[:, 0]
+    used = [name for f, name in enumerate(model.names) if f in split]
+    if len(set(used)) < len(used):
+        twice = next(name for name in used if used.count(name) > 1)
+        raise DataError(f"a scorecard must have features of different names, but both parties have {twice!r}")
     unsplit = split == NO_SPLIT
-    base = model.base_margins[0] + model.leaves[unsplit].sum(axis=0)[0]
+    # A tree without a split sends every row right.
+    base = model.base_margins[0] + model.leaves[unsplit, 1].sum()
     rows = [("", np.nan, np.nan, False, points - factor * (math.log(odds) + base))]
     for f, name in enumerate(model.names):
         mine = split == f
@@ -44,9 +52,11 @@ def scorecard(model: PlainModel, points: float = 600.0, odds: float = 50.0, doub
 
 
 def scored(card: pd.DataFrame, X: pd.DataFrame) -> np.ndarray:
-    """Return the points of each row, float64[n]."""
+    """Return the points of each row, float64[n]. Raises DataError."""
     total = np.full(len(X), card["points"].iloc[0])
     for name, lines in card[1:].groupby("feature", sort=False):
+        if name not in X:
+            raise DataError(f"X has no column {name!r}, which the scorecard needs")
         values = X[name].to_numpy(np.float32)
         steps = lines[~lines["missing"]]
         places = np.searchsorted(steps["to"].to_numpy(np.float32), values, side="right")
