@@ -41,9 +41,10 @@ CALLS = {
         (words(3, 5, 6, dtype=t), words(3, 6, 4, dtype=t)) for t in (np.uint8, np.uint32, np.uint64)
     ],
     linear_map.add_ring_product: [(words(6, 4), words(9, 4), words(6, 9))],
+    linear_map.add_block_products: [(words(3, 6, 4), words(9, 4), words(6, 9), 1, 4)],
     linear_map._four: [(words(9), i) for i in (0, 6, 8)],
     linear_map.bit_product: [(words(5, 2), words(3, 2))],
-    linear_map.histogram: [(BINS, 5, words(2, 7, dtype=np.uint32))],
+    linear_map.histogram: [(BINS, 5, words(2, 7, dtype=np.uint32), block) for block in (3, 7)],
     linear_map.take_bits: [(BINS, 5, words(2, 15, dtype=np.uint8, bits=1))],
     linear_map.subtract_one_hot: [(BINS, 5, words(7, 15, dtype=np.uint32))],
     linear_map.flip_one_hot: [(BINS, 5, words(7, 1))],

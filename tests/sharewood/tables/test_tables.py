@@ -9,7 +9,7 @@ import pytest
 from mpc.errors import ConfigError, DataError
 from sharewood.tables.columns import Column, Columns
 from sharewood.tables.files import writable
-from sharewood.tables.tables import check_classes, check_counts, read_joinable, read_rows, read_table, write_predictions
+from sharewood.tables.tables import check_classes, check_range, read_joinable, read_rows, read_table, write_predictions
 
 SCHEMA = """
 colour = { type = "categorical", categories = ["red", "NA", "01"], missing = true }
@@ -263,7 +263,7 @@ def test_classes_are_numbers_below_their_count(tmp_path):
 
 def test_counts_are_not_negative(tmp_path):
     with pytest.raises(DataError, match=r"t\.csv: column 'y', line 4: label must be a count of at least 0, got -2"):
-        check_counts(tmp_path / "t.csv", Columns.inferred("y"), np.array([2.0, 0, -2]))
+        check_range(tmp_path / "t.csv", Columns.inferred("y"), np.array([2.0, 0, -2]), "count:poisson")
 
 
 def test_a_folder_is_no_file_to_write(tmp_path):
