@@ -9,9 +9,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
 from mpc.errors import ConfigError, DataError, PeerFailure
 from mpc.host.ledger import START, Ledger
@@ -24,6 +25,7 @@ from secure_tree.explore.config import ExploreConfig
 from secure_tree.explore.noise import LARGEST
 from secure_tree.explore.own_table import WEIGHT_BITS, OwnTable, class_of
 from secure_tree.explore.precision import entropy, released_bits
+from secure_tree.public.config import validated
 from secure_tree.public.exact import ceil_log2, digest
 
 Refusal = Literal["", "class_rows", "bits", "rho", "cell_rows"]
@@ -46,6 +48,16 @@ class ExploreFacts(Message):
     lines: Count
     head: Hexadecimal
     last: Text | None
+
+
+class Release(BaseModel):
+    """What counts of a line of the ledger."""
+
+    model_config = ConfigDict(strict=True)
+
+    label: str
+    bits: Count
+    rho: Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Consent(Message):
@@ -166,12 +178,19 @@ def _joined(
     exponent = None if given == [None] * len(given) else max(e or 0 for e in given)
     bits = released_bits(config, rows, features, bins)
     run = pairing_id(first.token, second.token)
-    entries = ledger.entries if ledger else []
-    earlier = [e for e in entries if e["kind"] == "explore" and e["label"] == config.label]
-    spent, rho = sum(e["bits"] for e in earlier), sum(e["rho"] for e in earlier)
+    earlier = [each for each in _releases(ledger) if each.label == config.label] if ledger else []
+    spent, rho = sum(each.bits for each in earlier), sum(each.rho for each in earlier)
     return Explored(
         config, run, names, categories, rows, holder, bins, periods, exponent, bits, spent, rho, first.seconds
     )
+
+
+def _releases(ledger: Ledger) -> list[Release]:
+    """Return the earlier releases. Raises DataError, since a line may be the other party's."""
+    try:
+        return [validated(Release, entry) for entry in ledger.entries if entry.get("kind") == "explore"]
+    except ConfigError as error:
+        raise DataError(f"{ledger.path}: a line of the ledger is no release of an exploration: {error}") from None
 
 
 def settle(party: Party, facts: Explored, own: OwnTable, ledger: Ledger | None, nearest: int | None) -> int | None:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from mpc.errors import DataError, PeerFailure
+from mpc.host.ledger import Ledger
 from protocols.testing.two_parties import run_both
 from secure_tree.explore import statistics
 from secure_tree.explore.agreement import _flat
@@ -245,3 +246,14 @@ def test_a_ledger_at_one_party_only_is_refused(tmp_path):
     own[0]["ledger"] = tmp_path / "ledger"
     with pytest.raises(Exception, match="both parties must keep a ledger, or neither"):
         run_both(lambda party: explore(party, **own[party.rank], partition="vertical"))
+
+
+@pytest.mark.parametrize("entry", [{"bits": -1000, "rho": 0.0}, {"bits": 5, "rho": -1.0}, {"bits": 5}, {"bits": "5"}])
+def test_a_line_of_the_other_party_cannot_give_budget_back(tmp_path, entry):
+    """The last line may come from the other party, which says that a crash has kept this one from writing it."""
+    X, y = table()
+    own = [each | {"ledger": tmp_path / str(p)} for p, each in enumerate(parts(X, y, "vertical"))]
+    forged = Ledger(tmp_path / "0")
+    forged.append(forged.next({"kind": "explore", "label": "label", **entry}))
+    with pytest.raises(DataError, match="a line of the ledger is no release of an exploration"):
+        run_both(lambda party: explore(party, **own[party.rank], partition="vertical", top=2))
