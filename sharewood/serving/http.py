@@ -5,8 +5,8 @@ import logging
 import signal
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -208,7 +208,7 @@ async def _half(service: Service, job: HalfJob) -> np.ndarray:
     """Wait for the other half, and then for this party's half of the margins."""
     within = service.settings.half_within
     answer = asyncio.wrap_future(job.margins)
-    try:
+    with _told(service):
         service.ask(job)
         done, _ = await asyncio.wait([answer], timeout=within)
         if not done and service.halves.withdraw(job):
@@ -216,24 +216,27 @@ async def _half(service: Service, job: HalfJob) -> np.ndarray:
                 ALONE, f"the other half of this request has not arrived at {service.peer} in {within:g} s"
             )
         return await asyncio.wait_for(answer, service.settings.answer_within)
-    except TimeoutError:
-        raise _later(f"there was no answer within {service.settings.answer_within:g} s") from None
-    except Unavailable as why:
-        raise _later(str(why)) from None
-    except Refused as why:
-        raise HTTPException(409, str(why)) from None
 
 
 async def _margins(service: Service, job: Job) -> np.ndarray:
-    try:
+    with _told(service):
         service.ask(job)
         return await asyncio.wait_for(asyncio.wrap_future(job.margins), service.settings.answer_within)
+
+
+@contextmanager
+def _told(service: Service) -> Iterator[None]:
+    """Tell the client why there is no answer to a job."""
+    try:
+        yield
     except TimeoutError:
         raise _later(f"there was no answer within {service.settings.answer_within:g} s") from None
     except Unavailable as why:
         raise _later(str(why)) from None
     except UnknownIds as why:
         raise HTTPException(404, str(why)) from None
+    except Refused as why:
+        raise HTTPException(409, str(why)) from None
 
 
 def _shown(service: Service, margins: np.ndarray) -> tuple[np.ndarray, str]:
