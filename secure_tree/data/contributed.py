@@ -108,7 +108,7 @@ class Contributed:
         """The number of every owner's rows to train on."""
         return [owner.rows - len(held) for owner, held in zip(self.owners, self.held, strict=True)]
 
-    @property
+    @cached_property
     def trained(self) -> list[np.ndarray]:
         """Which rows of every owner are to train on."""
         return [np.delete(np.arange(owner.rows), held) for owner, held in zip(self.owners, self.held, strict=True)]

@@ -52,15 +52,13 @@ def admit(party: Party, context: TrainingContext, contributed: Contributed, edge
         if words is None:
             contributed.packed.append(np.packbits(bits[trained].bits, axis=1))
         else:
-            fixed = partial(fix_bins, bits=bits[trained], words=words[trained])
-            contributed.matrices.append(planned(party, "setup", partial(run_steps, steps=fixed)))
-        held_out = partial(run_steps, steps=partial(fix_lines, bits=bits[held]))
-        contributed.held_out.append(planned(party, "setup", held_out) if len(held) else None)
+            contributed.matrices.append(in_setup(party, partial(fix_bins, bits=bits[trained], words=words)))
+        held_out = in_setup(party, partial(fix_lines, bits=bits[held])) if len(held) else None
+        contributed.held_out.append(held_out)
         labels.append((of_rows[:, trained], of_rows[:, held]))
         if context.facts.weight_scale is not None:
             owner, given = contributed.owners[k], contributed.weights[k]
-            lifted = partial(lift_weights, context=context, owner=owner, bits=given)
-            every = planned(party, "setup", partial(run_steps, steps=lifted))
+            every = in_setup(party, partial(lift_weights, context=context, owner=owner, bits=given))
             weights.append(every[trained])
     contributed.targets, contributed.validation_targets = (
         concatenate(list(x), axis=1) for x in zip(*labels, strict=True)
@@ -87,16 +85,18 @@ def examine(
 def _checked(
     party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray
 ) -> Iterator[tuple[int, AShare | None, BShare, AShare]]:
-    """Yield number, [bins], <bins> and [labels] of all rows of each owner that is not left out; workers lift their own
-    bins.
+    """Yield of each owner that is not left out: its number, [bins] of the rows to train on, <bins> and [labels] of all
+    rows. Workers lift their own bins.
     """
     counts: Iterable[MatrixRows | None] = contributed.counts or repeat(None, len(contributed.owners))
     bins = contributed.source.at(edges, has_missing(context.config))
     for k, (owner, count, bits) in enumerate(zip(contributed.owners, counts, bins, strict=True)):
         if bits is None:
             continue
-        lifted = partial(_lifted, owner=owner, bins=None if party.workers else bits, labels=contributed.labels[k])
-        words, labels = planned(party, "setup", partial(lifted, context=context))
+        # Rows that are held out are lifted only to be checked.
+        lifted = None if party.workers else bits if count is not None else bits[contributed.trained[k]]
+        steps = partial(_lifted, context=context, owner=owner, bins=lifted, labels=contributed.labels[k])
+        words, labels = in_setup(party, steps)
         if count is not None:
             assert words is not None, "with workers, bins were checked before"
             try:
@@ -105,22 +105,23 @@ def _checked(
             except DataError as error:
                 contributed.source.refuse(owner, error)
                 continue
+            words = words[contributed.trained[k]]
         yield k, words, bits, labels
 
 
 def _lifted(
     party: Party, context: TrainingContext, owner: OwnerFacts, bins: BShare | None, labels: BShare
-) -> tuple[AShare | None, AShare]:
+) -> Steps[tuple[AShare | None, AShare]]:
     of_labels = lift_labels(party, context, owner, labels)
     if bins is None:
-        return None, party.run(of_labels)
-    words, numbers = party.run(parallel(to_ring.steps(party, bins, Z32), of_labels))
+        return None, (yield from of_labels)
+    words, numbers = yield from parallel(to_ring.steps(party, bins, Z32), of_labels)
     return words, numbers
 
 
-def run_steps(party: Party, steps: Callable[[Party], Steps[T]]) -> T:
-    """Run a protocol with one argument, the party."""
-    return party.run(steps(party))
+def in_setup(party: Party, steps: Callable[[Party], Steps[T]]) -> T:
+    """Plan and run a protocol. Stage: setup."""
+    return planned(party, "setup", lambda party: party.run(steps(party)))
 
 
 def _check(

@@ -28,7 +28,7 @@ from mpc.shares import AShare, BShare, concatenate
 from secure_tree.agreement.same_rows import check_rows_of_owners
 from secure_tree.data.contributed_columns import ContributedColumns
 from secure_tree.data.table import held_rows
-from secure_tree.owners.admission import SUMS, public_coins, run_steps
+from secure_tree.owners.admission import SUMS, in_setup, public_coins
 from secure_tree.owners.encoding import lift_labels, lift_weights
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.layout import Layout
@@ -52,9 +52,9 @@ def admit_columns(party: Party, context: TrainingContext, given: ContributedColu
         words = planned(party, "setup", lambda p: to_ring(p, bits, Z32))  # noqa: B023  used at once
         excess.append(_excess(given, words, coins))
         if keep:
-            steps = partial(fix_bins, bits=bits.reshape(rows, -1), words=words.reshape(rows, -1))
             given.rows.append(rows)
-            given.matrices.append(planned(party, "setup", partial(run_steps, steps=steps)))
+            flat = partial(fix_bins, bits=bits.reshape(rows, -1), words=words.reshape(rows, -1))
+            given.matrices.append(in_setup(party, flat))
     held_out = []
     for _, bits in _pieces(given, "held_out", held, layout):
         excess.append(_excess(given, planned(party, "setup", lambda p: to_ring(p, bits, Z32)), coins))  # noqa: B023
@@ -65,8 +65,7 @@ def admit_columns(party: Party, context: TrainingContext, given: ContributedColu
         keys = concatenate(given.part("keys"))
         given.keys = planned(party, "setup", lambda p: fix(p, keys[None]))
         if held_out:
-            lines = partial(fix_lines, bits=concatenate(held_out))
-            given.held_out = planned(party, "setup", partial(run_steps, steps=lines))
+            given.held_out = in_setup(party, partial(fix_lines, bits=concatenate(held_out)))
 
 
 def _pieces(given: ContributedColumns, name: str, count: int, layout: Layout) -> Iterator[tuple[int, BShare]]:
@@ -102,15 +101,11 @@ def _labels(party: Party, context: TrainingContext, given: ContributedColumns, c
             continue
         held = held_rows(context.config, owner.rows)
         trained = np.delete(np.arange(owner.rows), held)
-        labels = planned(
-            party, "setup", partial(run_steps, steps=partial(lift_labels, context=context, owner=owner, bits=bits))
-        )
+        labels = in_setup(party, partial(lift_labels, context=context, owner=owner, bits=bits))
         given.targets, given.validation_targets = labels[:, trained], labels[:, held]
         if context.facts.weight_scale is not None:
             some = of_weights if len(of_weights) else None
-            weights = planned(
-                party, "setup", partial(run_steps, steps=partial(lift_weights, context=context, owner=owner, bits=some))
-            )
+            weights = in_setup(party, partial(lift_weights, context=context, owner=owner, bits=some))
             given.row_weights = weights[trained]
         if context.config.num_class:
             sums = _random_sums((labels.sum(axis=0) - 1).narrow(Z32).reshape(-1, 1), coins)

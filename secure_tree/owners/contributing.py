@@ -206,7 +206,7 @@ class Owners:
             owner = OwnerFacts(name, **facts.model_dump(exclude={"version"}))
             self.bounds.check_rows(owner)
             check_until(owner)
-            if facts.rows * len(names) * bins > MOST_BITS:
+            if facts.rows * max(len(names) * bins, label_width(config)) > MOST_BITS:
                 raise RangeError(
                     f"{name}: contributes {facts.rows} rows of {len(names)} features with {bins} bins, more than "
                     f"2^{MOST_BITS.bit_length() - 1} bits: divide them among several contributions"

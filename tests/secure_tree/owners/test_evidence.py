@@ -1,5 +1,6 @@
 """A coalition of a party and an owner, enumerated; planted leaks; what an owner sends, fixed against random; bytes."""
 
+import contextlib
 from itertools import product
 
 import numpy as np
@@ -201,19 +202,23 @@ def test_rounds_and_bytes_of_checking_an_owner(monkeypatch, rows, d, bins):
     meters = []
     lifted, checked = admission._lifted, admission._check
 
-    def metered(program, what):
-        def run(party, *given, **more):
-            if party.rank or not party.live:
-                return program(party, *given, **more)
-            rounds, sent = party.meter.total.rounds, party.link.payload_sent
-            result = program(party, *given, **more)
+    @contextlib.contextmanager
+    def metered(party, what):
+        rounds, sent = party.meter.total.rounds, party.link.payload_sent if party.live else 0
+        yield
+        if party.live and party.rank == 0:
             meters.append((what, party.meter.total.rounds - rounds, party.link.payload_sent - sent))
-            return result
 
-        return run
+    def lifting(party, *given, **more):
+        with metered(party, "lift"):
+            return (yield from lifted(party, *given, **more))
 
-    monkeypatch.setattr(admission, "_lifted", metered(lifted, "lift"))
-    monkeypatch.setattr(admission, "_check", metered(checked, "check"))
+    def checking(party, *given):
+        with metered(party, "check"):
+            checked(party, *given)
+
+    monkeypatch.setattr(admission, "_lifted", lifting)
+    monkeypatch.setattr(admission, "_check", checking)
     made = tables((40, 40, rows), d=d)
     lines, _ = contributing({"bank": made[2]})
     parameters = {**PARAMETERS, "max_bin": bins}
