@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpc.errors import ConfigError, DataError
+from mpc.errors import ConfigError
 from mpc.host.encryption import FileKey
 from mpc.party import Party
 from mpc.planning import planned
@@ -18,34 +18,32 @@ from secure_tree.agreement.models import agree_on_prediction
 from secure_tree.agreement.numbers import agree_on_numbers, of_model, of_scales
 from secure_tree.agreement.same_rows import check_rows_of_owners
 from secure_tree.agreement.training import agree_on_terms, agree_on_training
-from secure_tree.data.categories import Dictionary, dictionary
-from secure_tree.data.contributed import Contributed, Source
-from secure_tree.data.contributed_columns import ContributedColumns, ContributedKeys
+from secure_tree.data.categories import dictionary
+from secure_tree.data.contributed import Source
+from secure_tree.data.contributed_columns import ContributedColumns
 from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike, frame_of
 from secure_tree.data.magnitudes import check_resolution
-from secure_tree.data.own_rows import Here, OwnRows
-from secure_tree.data.table import Table, hold_out, read_features, read_training, read_validation
+from secure_tree.data.table import Table, read_features
 from secure_tree.functions.links import classes, probabilities, values
-from secure_tree.interface.conventions import needs_party, one_pair, shared_model
+from secure_tree.interface.conventions import needs_party, shared_model
 from secure_tree.interface.fitted import Fitted
+from secure_tree.interface.inputs import categories_of, check_shares, columns_of_owners, open_contributed, own_rows
 from secure_tree.interface.parameters import documented, with_parameters
 from secure_tree.interface.verbose import Verbose, check_verbose
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.admission import admit, examine, same_edges
 from secure_tree.owners.attendance import agree_on_kept
 from secure_tree.owners.column_admission import admit_columns
-from secure_tree.owners.columns import OwnersOfColumns, features_by_owner
+from secure_tree.owners.columns import OwnersOfColumns
 from secure_tree.owners.contributing import Owners
-from secure_tree.owners.encoding import check_contributable
 from secure_tree.owners.lines import Line
 from secure_tree.owners.stored import keeping, save, save_columns
 from secure_tree.prediction.answering import answer, check_for_clients
 from secure_tree.prediction.authenticated import input_model
 from secure_tree.prediction.revealing import check_macs, predict_shards, revealed_margins
 from secure_tree.public.bounds import NO_BOUNDS, Bounds, check_consent
-from secure_tree.public.config import Method, TrainConfig
+from secure_tree.public.config import Method
 from secure_tree.public.context import OwnerFacts, TrainingContext
-from secure_tree.public.names import columns_behind
 from secure_tree.public.numerics import MARGIN_SCALE
 from secure_tree.public.objectives import TRAITS
 from secure_tree.setup.base_score import settle
@@ -53,92 +51,7 @@ from secure_tree.setup.continuation import as_the_model, begin, bins_of, more_ro
 from secure_tree.setup.edges import cut_bins
 from secure_tree.training.checkpoint import Checkpoints
 from secure_tree.training.train import LearningCurves, Observer, train
-from secure_tree.workers.sources import AtWorkers, Division, Shards, agree_on_counts, needs_workers, trained_on
-
-
-def _own_rows(
-    party: Party,
-    X: TableLike | Shards,
-    y: ColumnLike | None,
-    weights: ColumnLike | None,
-    eval_set: EvalSet | None,
-    config: TrainConfig,
-    known: Dictionary,
-    least: int = 1,
-) -> OwnRows:
-    """Divide the input of `fit`, at least `least` rows, into rows to train on and held-out rows. Raises ConfigError,
-    DataError.
-    """
-    if not party.workers:
-        if isinstance(X, Shards):
-            raise needs_workers(party, (len(X),))
-        table = read_training(X, y, weights, config, known, least)
-        if eval_set is None:
-            return Here(*hold_out(table, config))
-        return Here(table, read_validation(one_pair(eval_set), config, known, table.names, table.labels is not None))
-    shards = X if isinstance(X, Shards) else Shards.of(read_training(X, y, weights, config, known), party.workers.count)
-    counts = agree_on_counts(party, shards, config.partition == "vertical")
-    own = AtWorkers(party, shards, config, known, counts, trained_on(counts, config, eval_set is None))
-    if eval_set is not None:
-        labelled = own.validation.labels is not None
-        own.validation = read_validation(one_pair(eval_set), config, known, own.names, labelled)
-    return own
-
-
-def _open(
-    party: Party,
-    contributed: Mapping[str, Line] | Source,
-    config: TrainConfig,
-    known: Dictionary,
-    own: OwnRows,
-    bounds: Bounds = NO_BOUNDS,
-) -> Contributed | ContributedColumns:
-    """Let the training have contributed rows or columns. Raises ConfigError, DataError, PeerFailure."""
-    check_contributable(config)
-    source = contributed
-    if isinstance(source, Mapping):
-        source = OwnersOfColumns(source) if config.partition == "vertical" else Owners(source, bounds)
-    opened = source.open(party, config, known, own.names)
-    if isinstance(opened, ContributedColumns):
-        own.contributed_columns = opened
-        return opened
-    own.contributed = opened
-    if party.workers and sum(opened.rows) < party.workers.count:
-        raise DataError(f"contributed rows must be at least one for each of the {party.workers.count} workers")
-    return opened
-
-
-def _check_shares(context: TrainingContext, own: OwnRows) -> None:
-    if own.contributed:
-        own.contributed.source.bounds.check_shares(own.contributed.owners, context.layout.row_count)
-
-
-def _categories(model: SharedModel, rank: int, X: TableLike) -> Dictionary:
-    """Return the categories that the model knows for the columns of a party's table."""
-    trained_on = model.facts.names[model.facts.layout.features_of(rank)]
-    frame = frame_of(X)
-    return {} if frame is None else columns_behind(trained_on, [str(c) for c in frame.columns])
-
-
-def _columns_of_owners(
-    party: Party,
-    model: SharedModel,
-    method: Method,
-    mac: bool,
-    contributed: Mapping[str, Line] | OwnersOfColumns | None,
-) -> ContributedKeys | None:
-    """Get the owners' columns of the rows to predict, if the model has any. Raises ConfigError, DataError."""
-    if not (wanted := features_by_owner(model)):
-        if contributed:
-            raise ConfigError("the model has no columns of owners: leave out contributed")
-        return None
-    if not contributed or method != "thresholds" or mac or party.workers:
-        raise ConfigError(
-            f"the model has columns of {', '.join(wanted)}, who must contribute those of the rows to predict: pass "
-            'contributed, and method="thresholds", without MACs and shards'
-        )
-    source = OwnersOfColumns(contributed) if isinstance(contributed, Mapping) else contributed
-    return source.keys(party, model)
+from secure_tree.workers.sources import AtWorkers, Division, Shards, needs_workers
 
 
 class _SecureXGB(Fitted):
@@ -229,8 +142,8 @@ class _SecureXGB(Fitted):
         known = agree_on_terms(party, config, dictionary(header), of_model(before) if before else None)
         if before:
             config = more_rounds(party, before, config)
-            known = _categories(before, party.rank, header)
-        own = _own_rows(party, X, y, sample_weight, eval_set, config, known, 0 if contributed else 1)
+            known = categories_of(before, party.rank, header)
+        own = own_rows(party, X, y, sample_weight, eval_set, config, known, 0 if contributed else 1)
         if contributed:
             if config.partition == "vertical" and (before or eval_set is not None):
                 raise ConfigError(
@@ -240,9 +153,9 @@ class _SecureXGB(Fitted):
                 raise ConfigError("xgb_model and contributed rows need one process at each party: leave out shards")
             if isinstance(contributed, Owners) and contributed.bounds.least is not None:
                 raise ConfigError("least is for `collect`: a training uses all contributions")
-            _open(party, contributed, config, known, own)
+            open_contributed(party, contributed, config, known, own)
         context = agree_on_training(party, config, own)
-        _check_shares(context, own)
+        check_shares(context, own)
         if before:
             context = as_the_model(before, context)
         pairing, attempt = context.facts.pairing, None
@@ -314,10 +227,10 @@ class _SecureXGB(Fitted):
         known = agree_on_terms(party, config, dictionary(X))
         if party.workers:
             raise ConfigError("contributions are collected by one process at each party: leave out shards")
-        own = _own_rows(party, X, y, sample_weight, None, config, known, 0)
+        own = own_rows(party, X, y, sample_weight, None, config, known, 0)
         if config.partition == "vertical":
             bounds.check_columns()
-        given = _open(party, contributed, config, known, own, bounds)
+        given = open_contributed(party, contributed, config, known, own, bounds)
         context = agree_on_training(party, config, own)
         if isinstance(given, ContributedColumns):
             of_columns = [OwnerFacts(name, owner.id, owner.rows) for name, owner in given.owners.items()]
@@ -327,7 +240,7 @@ class _SecureXGB(Fitted):
                 agree_on_kept(party, of_columns)
             given.source.confirm()
             return tuple(of_columns)
-        _check_shares(context, own)
+        check_shares(context, own)
         edges, kept = cut_bins(party, context, own).edges, list[OwnerFacts]()
         with keeping(Path(folder)) as new:
             for owner, bins, labels, weights in examine(party, context, given, edges):
@@ -402,9 +315,9 @@ class _SecureXGB(Fitted):
         receiver = model.facts.label_holder if to is None else to
         if receiver is not None and receiver > 1:
             raise ConfigError("`to` must be 0 or 1: an owner had the labels, who is no party")
-        columns = _columns_of_owners(party, model, method, mac, contributed)
+        columns = columns_of_owners(party, model, method, mac, contributed)
         table = X.header if isinstance(X, Shards) else X
-        known = _categories(model, party.rank, table)
+        known = categories_of(model, party.rank, table)
         frame = frame_of(table)
         if frame is not None and not isinstance(X, Shards) and set(frame.columns) == set(known):
             table = frame[list(known)]  # in the order of the training

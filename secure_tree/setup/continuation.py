@@ -40,7 +40,8 @@ from secure_tree.public.context import TrainingContext
 from secure_tree.public.exact import ceil_log2
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE, OVERSHOOT, OVERSHOOT_OF_SAMPLES
-from secure_tree.setup.base_score import LARGEST_RATIO, SPREAD_BITS, settle_contributed
+from secure_tree.setup.base_score import settle_contributed
+from secure_tree.setup.unit import LARGEST_RATIO, SPREAD_BITS
 from secure_tree.tree.rows import first_margin, own_rows, targets_of, with_contributed
 from secure_tree.workers.rows import gathered
 from secure_tree.workers.sources import PART, AtWorkers, Kept

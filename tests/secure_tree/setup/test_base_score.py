@@ -11,7 +11,8 @@ from secure_tree.data.own_rows import Here
 from secure_tree.data.table import Table, hold_out, read_training
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.numerics import MARGIN_SCALE
-from secure_tree.setup.base_score import UNIT, settle
+from secure_tree.setup.base_score import settle
+from secure_tree.setup.unit import UNIT
 
 xgboost = pytest.importorskip("xgboost")
 RNG = np.random.default_rng(91)

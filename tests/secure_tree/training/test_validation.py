@@ -7,7 +7,7 @@ from sklearn import metrics
 from mpc.errors import ConfigError, DataError
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.setup.base_score import UNIT
+from secure_tree.setup.unit import UNIT
 from tests.secure_tree.public.test_sampling import three_classes
 from tests.secure_tree.test_layouts import columns
 from tests.secure_tree.test_twin import halves, table

@@ -1,0 +1,110 @@
+"""What the estimators take: tables, held-out rows, and what owners contribute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mpc.errors import ConfigError, DataError
+from mpc.party import Party
+from secure_tree.data.categories import Dictionary
+from secure_tree.data.contributed import Contributed, Source
+from secure_tree.data.contributed_columns import ContributedColumns, ContributedKeys
+from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike, frame_of
+from secure_tree.data.own_rows import Here, OwnRows
+from secure_tree.data.table import hold_out, read_training, read_validation
+from secure_tree.interface.conventions import one_pair
+from secure_tree.model.shared_model import SharedModel
+from secure_tree.owners.columns import OwnersOfColumns, features_by_owner
+from secure_tree.owners.contributing import Owners
+from secure_tree.owners.encoding import check_contributable
+from secure_tree.owners.lines import Line
+from secure_tree.public.bounds import NO_BOUNDS, Bounds
+from secure_tree.public.config import Method, TrainConfig
+from secure_tree.public.context import TrainingContext
+from secure_tree.public.names import columns_behind
+from secure_tree.workers.sources import AtWorkers, Shards, agree_on_counts, needs_workers, trained_on
+
+
+def own_rows(
+    party: Party,
+    X: TableLike | Shards,
+    y: ColumnLike | None,
+    weights: ColumnLike | None,
+    eval_set: EvalSet | None,
+    config: TrainConfig,
+    known: Dictionary,
+    least: int = 1,
+) -> OwnRows:
+    """Divide the input of `fit`, at least `least` rows, into rows to train on and held-out rows. Raises ConfigError,
+    DataError.
+    """
+    if not party.workers:
+        if isinstance(X, Shards):
+            raise needs_workers(party, (len(X),))
+        table = read_training(X, y, weights, config, known, least)
+        if eval_set is None:
+            return Here(*hold_out(table, config))
+        return Here(table, read_validation(one_pair(eval_set), config, known, table.names, table.labels is not None))
+    shards = X if isinstance(X, Shards) else Shards.of(read_training(X, y, weights, config, known), party.workers.count)
+    counts = agree_on_counts(party, shards, config.partition == "vertical")
+    own = AtWorkers(party, shards, config, known, counts, trained_on(counts, config, eval_set is None))
+    if eval_set is not None:
+        labelled = own.validation.labels is not None
+        own.validation = read_validation(one_pair(eval_set), config, known, own.names, labelled)
+    return own
+
+
+def open_contributed(
+    party: Party,
+    contributed: Mapping[str, Line] | Source,
+    config: TrainConfig,
+    known: Dictionary,
+    own: OwnRows,
+    bounds: Bounds = NO_BOUNDS,
+) -> Contributed | ContributedColumns:
+    """Let the training have contributed rows or columns. Raises ConfigError, DataError, PeerFailure."""
+    check_contributable(config)
+    source = contributed
+    if isinstance(source, Mapping):
+        source = OwnersOfColumns(source) if config.partition == "vertical" else Owners(source, bounds)
+    opened = source.open(party, config, known, own.names)
+    if isinstance(opened, ContributedColumns):
+        own.contributed_columns = opened
+        return opened
+    own.contributed = opened
+    if party.workers and sum(opened.rows) < party.workers.count:
+        raise DataError(f"contributed rows must be at least one for each of the {party.workers.count} workers")
+    return opened
+
+
+def check_shares(context: TrainingContext, own: OwnRows) -> None:
+    if own.contributed:
+        own.contributed.source.bounds.check_shares(own.contributed.owners, context.layout.row_count)
+
+
+def categories_of(model: SharedModel, rank: int, X: TableLike) -> Dictionary:
+    """Return the categories that the model knows for the columns of a party's table."""
+    trained_on = model.facts.names[model.facts.layout.features_of(rank)]
+    frame = frame_of(X)
+    return {} if frame is None else columns_behind(trained_on, [str(c) for c in frame.columns])
+
+
+def columns_of_owners(
+    party: Party,
+    model: SharedModel,
+    method: Method,
+    mac: bool,
+    contributed: Mapping[str, Line] | OwnersOfColumns | None,
+) -> ContributedKeys | None:
+    """Get the owners' columns of the rows to predict, if the model has any. Raises ConfigError, DataError."""
+    if not (wanted := features_by_owner(model)):
+        if contributed:
+            raise ConfigError("the model has no columns of owners: leave out contributed")
+        return None
+    if not contributed or method != "thresholds" or mac or party.workers:
+        raise ConfigError(
+            f"the model has columns of {', '.join(wanted)}, who must contribute those of the rows to predict: pass "
+            'contributed, and method="thresholds", without MACs and shards'
+        )
+    source = OwnersOfColumns(contributed) if isinstance(contributed, Mapping) else contributed
+    return source.keys(party, model)
