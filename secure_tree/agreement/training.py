@@ -6,7 +6,6 @@ import hashlib
 import math
 import reprlib
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -16,8 +15,8 @@ from mpc.party import Party
 from secure_tree.agreement.columns import ColumnsFacts, label_holder, same_columns
 from secure_tree.agreement.messages import Count, Hexadecimal, Message, Names, Plain, Power, Text, exchange
 from secure_tree.agreement.numbers import agree_on_numbers, of_training
+from secure_tree.agreement.rows import Contribution, contributions, same_contributions
 from secure_tree.data.categories import Dictionary, unite
-from secure_tree.data.contributed import Contributed
 from secure_tree.data.magnitudes import Magnitudes, label_exponent, magnitudes, weight_exponents
 from secure_tree.data.own_rows import OwnRows
 from secure_tree.data.table import held_count
@@ -44,20 +43,6 @@ class Terms(Message):
 
     config: dict[Text, Plain]
     categories: dict[Text, Annotated[list[Text], Field(max_length=10_000)]]
-
-
-class Contribution(Message):
-    """The facts of an owner, as in OwnerFacts; `held`: how many of its rows are held out."""
-
-    name: Text
-    id: Hexadecimal
-    rows: Count
-    held: Count
-    exponent: Power | None
-    weight: Power | None
-    least_owners: Count
-    until: Text | None
-    reveal_to: tuple[Text, ...]
 
 
 class TrainingFacts(Message):
@@ -142,7 +127,7 @@ def agree_on_training(party: Party, config: TrainConfig, own: OwnRows) -> Traini
         labelled=large.labelled,
         exponent=label_exponent(config, large, Magnitudes.of(own.validation)),
         weights=weight_exponents(large),
-        owners=_owners(own.contributed) if own.contributed else [],
+        owners=contributions(own.contributed) if own.contributed else [],
         columns={name: ColumnsFacts.told(owner) for name, owner in columns.items()},
         token=party.draw(16).hex(),
     )
@@ -150,11 +135,6 @@ def agree_on_training(party: Party, config: TrainConfig, own: OwnRows) -> Traini
     context = TrainingContext(config, _joined(config, party.rank, mine, theirs))
     agree_on_numbers(party, "training.numbers", of_training(context))
     return context
-
-
-def _owners(contributed: Contributed) -> list[Contribution]:
-    held = (len(rows) for rows in contributed.held)
-    return [Contribution.of(**asdict(owner), held=n) for owner, n in zip(contributed.owners, held, strict=True)]
 
 
 def agree_on_resumption(party: Party, resume: bool, training: str | None, points: Collection[tuple[int, str]]) -> int:
@@ -213,7 +193,7 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
     validation_rows = ordered[0].validation_rows, ordered[1].validation_rows, *held_out
     if config.early_stopping_rounds and not any(validation_rows):
         raise ConfigError("early_stopping_rounds needs held-out rows: set test_size, test_data or an eval_set")
-    _same_owners(mine, theirs)
+    same_contributions(mine.owners, theirs.owners)
     if not mine.owners and not (mine.rows and theirs.rows):
         raise DataError("X: a party needs at least one row to train")
     more = (joined,) if joined else (names[0],) if mine.owners else ()
@@ -251,23 +231,6 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
         owner_widths=tuple(len(each.names) for each in mine.columns.values()),
         receivers=tuple(sorted(set.intersection(*(set(o.reveal_to) for o in mine.owners)))) if mine.owners else None,
     )
-
-
-def _same_owners(mine: TrainingFacts, theirs: TrainingFacts) -> None:
-    """Raise DataError, which names an owner, unless both parties have the same contributions."""
-    here, there = ({each.name: each for each in facts.owners} for facts in (mine, theirs))
-    for name in sorted(here.keys() | there.keys()):
-        if name not in here or name not in there:
-            raise DataError(f"{name}: only one party has its contribution")
-        if here[name].rows != there[name].rows:
-            raise DataError(
-                f"{name}: it told this party {here[name].rows} rows and the other party {there[name].rows}: it is not "
-                "used"
-            )
-        if here[name].id == there[name].id and here[name] != there[name]:
-            raise DataError(f"{name}: it told the parties different terms: it is not used")
-        if here[name] != there[name]:
-            raise DataError(f"{name}: the parties have halves of two different contributions")
 
 
 def _weights(
