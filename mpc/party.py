@@ -113,7 +113,7 @@ class Party(Endpoint):
         return reveal(self, x, to)
 
     def release(self, x: AShare, *, what: str) -> np.ndarray:
-        """Return this party's half of a secret, for someone who is no party, and who alone gets both halves.
+        """Return this party's half of a secret, for someone who is no party, the only one to get both halves.
 
         The halves are uniform but for their sum, so they say nothing more, whatever x was computed from. The record
         `released` says that `what` left, which neither party learns. No message. Raises ConfigError in an audit.
