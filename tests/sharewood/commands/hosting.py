@@ -121,6 +121,21 @@ def write_job(folder, sections, others=(), **tables):
         (folder / f"{role}.toml").write_text("\n".join(lines) + "\n")
 
 
+def write_owner(folder, file, ports, owner, terms=None, **top):
+    """Write the file of an owner, FILE.toml: its section, with `file` as its name and receipt if it has no others."""
+    section = {"name": file, "data": f"{owner.get('name', file)}.csv", "receipt": f"{file}.json", **owner}
+    lines = [*_lines({"tls": "keys", **top}), "[owner]", *_lines(section)]
+    for party, port in zip(ROLES[:2], ports, strict=True):
+        lines += [f"[parties.{party}]", f'address = "127.0.0.1:{port}"']
+    (folder / f"{file}.toml").write_text("\n".join([*lines, "[terms]", *_lines(terms or {})]) + "\n")
+
+
+def ends_of(work):
+    """Return exit status, output and errors of commands by name."""
+    said = {name: process.communicate(timeout=120) for name, process in work.items()}
+    return {name: (process.returncode, *said[name]) for name, process in work.items()}
+
+
 def example(folder, files, **changes):
     """Write the documented example of each role in `files` as NAME.toml, changed for loopback, and keys."""
     keygen(folder / "keys", ROLES[0], list(ROLES[1:]))

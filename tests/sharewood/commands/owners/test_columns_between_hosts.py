@@ -6,7 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.sharewood.commands.hosting import ROLES, both, both_end, dealing, free_port, start, write_job
+from tests.sharewood.commands.hosting import (
+    ROLES,
+    both,
+    both_end,
+    dealing,
+    ends_of,
+    free_port,
+    start,
+    write_job,
+    write_owner,
+)
 
 OWNERS = ["bank_c", "bank_d"]
 TRAIN = {"partition": "vertical", "n_estimators": 3, "max_depth": 2, "max_bin": 8}
@@ -40,12 +50,9 @@ def place(tmp_path):
     write_job(tmp_path, sections, OWNERS, train=TRAIN, **more)
     for name in OWNERS:
         for file, data in ((name, f"{name}.csv"), (f"new_{name}", f"new/{name}.csv")):
-            lines = ['tls = "keys"', "[owner]", f'name = "{name}"', f'data = "{data}"', f'receipt = "{file}.json"']
-            lines += ['label = "label"'] if name == "bank_d" else []
-            for party, port in zip(ROLES[:2], ports, strict=True):
-                lines += [f"[parties.{party}]", f'address = "127.0.0.1:{port}"']
-            lines += ["[terms]", "max_bin = 8", 'partition = "vertical"']
-            (tmp_path / f"{file}.toml").write_text("\n".join(lines) + "\n")
+            labels = {"label": "label"} if name == "bank_d" else {}
+            terms = {"max_bin": 8, "partition": "vertical"}
+            write_owner(tmp_path, file, ports, {"name": name, "data": data, **labels}, terms)
     (tmp_path / "new").mkdir()
     write_tables(tmp_path, people(150, 1))
     write_tables(tmp_path, people(40, 2), "new")
@@ -54,11 +61,6 @@ def place(tmp_path):
 
 def contributing(place, *files):
     return {file: start("contribute", "--config", f"{file}.toml", cwd=place) for file in files}
-
-
-def ends_of(work):
-    said = {name: process.communicate(timeout=120) for name, process in work.items()}
-    return {name: (process.returncode, *said[name]) for name, process in work.items()}
 
 
 def test_columns_are_collected_trained_on_and_asked_for_again(place):

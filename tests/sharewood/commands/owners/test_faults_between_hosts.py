@@ -22,7 +22,7 @@ from secure_tree.model.storage import read_arrays
 from sharewood.commands.setup.keygen import keygen
 from sharewood.warming_up import warm_up
 from tests.attacks.disturbed import Role, finish
-from tests.sharewood.commands.hosting import ROLES, both, free_port, write_job
+from tests.sharewood.commands.hosting import ROLES, both, free_port, write_job, write_owner
 from tests.sharewood.commands.owners.test_owners_between_hosts import OWNERS, TRAIN, table
 
 PARTIES = ROLES[:2]
@@ -104,11 +104,7 @@ def place(tmp_path_factory):
     keys = {"bank_c": "keys", "bank_d": "keys", "renamed": "renamed", "strange": "strange"}
     for file, tls in keys.items():
         name = file if file in OWNERS else "bank_c"
-        lines = [f'tls = "{tls}"', f"patience = {PATIENCE}", f"timeout = {3 * TIMEOUT}", "[owner]", f'name = "{name}"',
-                 f'data = "{name}.csv"', f'receipt = "{file}.json"']  # fmt: skip
-        for party, port in zip(PARTIES, ports, strict=True):
-            lines += [f"[parties.{party}]", f'address = "127.0.0.1:{port}"']
-        (folder / f"{file}.toml").write_text("\n".join(lines) + "\n")
+        write_owner(folder, file, ports, {"name": name}, tls=tls, patience=PATIENCE, timeout=3 * TIMEOUT)
     for role in ROLES:
         path = folder / f"{role}.toml"
         waits = f"patience = {PATIENCE}\ntimeout = {TIMEOUT}\n"

@@ -9,7 +9,18 @@ import pytest
 from mpc.errors import ConfigError
 from sharewood.job.config import HostsConfig
 from sharewood.job.owners import OwnerConfig
-from tests.sharewood.commands.hosting import ROLES, both, both_end, dealing, free_port, sharewood, start, write_job
+from tests.sharewood.commands.hosting import (
+    ROLES,
+    both,
+    both_end,
+    dealing,
+    ends_of,
+    free_port,
+    sharewood,
+    start,
+    write_job,
+    write_owner,
+)
 
 OWNERS = ["bank_c", "bank_d"]
 WITHDRAW = "withdraw", "--config", "party_a.toml", "--party", "party_a", "--owner", "bank_d"
@@ -35,11 +46,7 @@ def place(tmp_path):
     }  # fmt: skip
     write_job(tmp_path, sections, OWNERS, train=TRAIN, owners={"names": OWNERS, "patience": 30})
     for name in OWNERS:
-        lines = ['tls = "keys"', "[owner]", f'name = "{name}"', f'data = "{name}.csv"', f'receipt = "{name}.json"']
-        for party, port in zip(ROLES[:2], ports, strict=True):
-            lines += [f"[parties.{party}]", f'address = "127.0.0.1:{port}"']
-        lines += ["[terms]", "max_bin = 8", 'edges = "joint"']
-        (tmp_path / f"{name}.toml").write_text("\n".join(lines) + "\n")
+        write_owner(tmp_path, name, ports, {}, {"max_bin": 8, "edges": "joint"})
     for name, seed, rows in (("party_a", 1, 80), ("party_b", 2, 70), ("bank_c", 3, 90), ("bank_d", 4, 60)):
         table(rows, seed).to_csv(tmp_path / f"{name}.csv", index=False)
     return tmp_path
@@ -55,11 +62,6 @@ def waiting(place):
 
 def contributing(name, cwd):
     return start("contribute", "--config", f"{name}.toml", cwd=cwd)
-
-
-def ends_of(work):
-    said = {name: process.communicate(timeout=120) for name, process in work.items()}
-    return {name: (process.returncode, *said[name]) for name, process in work.items()}
 
 
 def test_owners_that_have_left_are_trained_on_again_and_again(place):
