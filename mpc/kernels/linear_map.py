@@ -104,10 +104,11 @@ def histogram(bins: np.ndarray, size: int, vectors: np.ndarray, block: int) -> n
     out = np.zeros((vectors.shape[0], -(-n // block), d * size), vectors.dtype)
     for v in range(vectors.shape[0]):
         vector = vectors[v]
-        for i in range(n):
-            row = out[v, i // block]
-            for f in range(d):
-                row[f * size + bins[i, f]] += vector[i]
+        for number in range(out.shape[1]):
+            row = out[v, number]
+            for i in range(number * block, min(n, (number + 1) * block)):
+                for f in range(d):
+                    row[f * size + bins[i, f]] += vector[i]
     return out
 
 
