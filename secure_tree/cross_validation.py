@@ -20,11 +20,13 @@ from mpc.party import Party
 from secure_tree.agreement.messages import Count, Message, exchange
 from secure_tree.data.categories import Dictionary
 from secure_tree.data.contributed import Contributed, Source
+from secure_tree.data.contributed_columns import ContributedColumns
 from secure_tree.data.inputs import ColumnLike, TableLike
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.interface.conventions import needs_party
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.exact import choose
+from secure_tree.public.layout import edge_count
 from secure_tree.public.objectives import RISING
 from secure_tree.training.validation import undefined
 
@@ -85,8 +87,8 @@ def cross_validate(
     sample_weight : array [n], optional
         The weights, as in `fit`.
     contributed : Stored, optional
-        Rows of owners who are no party, in a folder that `collect` has written. They are held out like those of the
-        parties; the edges of the bins are those of all rows.
+        Rows or columns of owners who are no party, in a folder that `collect` has written. Rows are held out like those
+        of the parties. The edges of the bins, by columns those of the owners, are those of all rows.
 
     Returns
     -------
@@ -139,8 +141,8 @@ def grid_search(
     sample_weight : array [n], optional
         The weights, as in `fit`.
     contributed : Stored, optional
-        Rows of owners who are no party, in a folder that `collect` has written. They are held out like those of the
-        parties; the edges of the bins are those of all rows.
+        Rows or columns of owners who are no party, in a folder that `collect` has written. Rows are held out like those
+        of the parties. The edges of the bins, by columns those of the owners, are those of all rows.
 
     Returns
     -------
@@ -190,8 +192,6 @@ def _of_candidates(
     configs = [candidate.config for candidate in candidates]
     for config in configs:
         config.check_trainable()
-        if contributed and config.partition == "vertical":
-            raise ConfigError("contributed columns cannot be cross-validated yet: their edges are cut before the folds")
         if config.test_size:
             raise ConfigError(f"test_size must be 0: the folds are held out, got {config.test_size:g}")
         if config.metrics != configs[0].metrics:
@@ -246,11 +246,23 @@ class _Fold:
     number: int
     folds: int
 
-    def open(self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]) -> Contributed:
+    def open(
+        self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]
+    ) -> Contributed | ContributedColumns:
         opened = self.source.open(party, config, known, names)
-        assert isinstance(opened, Contributed), "columns are refused"
-        folds = [list(_folds(owner.rows, self.folds, config.random_state)) for owner in opened.owners]
-        return replace(opened, held=[of_owner[self.number] for of_owner in folds])
+        if isinstance(opened, Contributed):
+            return replace(opened, held=[self._of(owner.rows, config) for owner in opened.owners])
+        rows = next(iter(opened.owners.values())).rows
+        fold = self._of(rows, config)
+        if edge_count(config, rows) != edge_count(config, rows - len(fold)):
+            raise ConfigError(
+                f"max_bin must be a number of at most {rows - len(fold)}, the rows that a fold trains on, got "
+                f"{config.max_bin!r}: the owners cut their bins before the folds"
+            )
+        return replace(opened, fold=fold)
+
+    def _of(self, rows: int, config: TrainConfig) -> np.ndarray:
+        return list(_folds(rows, self.folds, config.random_state))[self.number]
 
 
 def _changed(estimator: Estimator, parameters: Mapping[str, Any]) -> Estimator:

@@ -145,15 +145,15 @@ class _SecureXGB(Fitted):
             known = categories_of(before, party.rank, header)
         own = own_rows(party, X, y, sample_weight, eval_set, config, known, 0 if contributed else 1)
         if contributed:
-            if config.partition == "vertical" and (before or eval_set is not None):
-                raise ConfigError(
-                    "contributed columns need test_size, not eval_set, to hold out rows, and no xgb_model"
-                )
+            if config.partition == "vertical" and before:
+                raise ConfigError("contributed columns need a new model: leave out xgb_model")
             if before and party.workers:
                 raise ConfigError("xgb_model and contributed rows need one process at each party: leave out shards")
             if isinstance(contributed, Owners) and contributed.bounds.least is not None:
                 raise ConfigError("least is for `collect`: a training uses all contributions")
-            open_contributed(party, contributed, config, known, own)
+            opened = open_contributed(party, contributed, config, known, own)
+            if eval_set is not None and isinstance(opened, ContributedColumns) and opened.fold is None:
+                raise ConfigError("contributed columns need test_size, not eval_set, to hold out rows")
         context = agree_on_training(party, config, own)
         check_shares(context, own)
         if before:

@@ -19,7 +19,6 @@ from secure_tree.agreement.rows import Contribution, contributions, same_contrib
 from secure_tree.data.categories import Dictionary, unite
 from secure_tree.data.magnitudes import Magnitudes, label_exponent, magnitudes, weight_exponents
 from secure_tree.data.own_rows import OwnRows
-from secure_tree.data.table import held_count
 from secure_tree.public.config import TrainConfig, validated
 from secure_tree.public.context import PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2
@@ -203,15 +202,13 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
     check_bins(layout)
     every = names[0] + names[1] + joined if layout.vertical else names[0]
     config.directions(every)
-    labelling: list[Contribution | ColumnsFacts] = [
-        *mine.owners,
-        *(each for each in mine.columns.values() if each.labelled),
+    labelling: list[tuple[Contribution | ColumnsFacts, int]] = [
+        *((each, each.rows - each.held) for each in mine.owners),
+        *((each, mine.rows) for each in mine.columns.values() if each.labelled),
     ]
-    every_label = [*(f.exponent for f in ordered), *(each.exponent for each in labelling)]
+    every_label = [*(f.exponent for f in ordered), *(each.exponent for each, _ in labelling)]
     bound = math.ldexp(1.0, max((e for e in every_label if e is not None), default=0))
-    weight_scale, masses = _weights(
-        ordered, [(each.weight, each.rows - held_count(config, each.rows)) for each in labelling]
-    )
+    weight_scale, masses = _weights(ordered, [(each.weight, rows) for each, rows in labelling])
     indicators = {layout.features_of(p).start + f for p in (0, 1) for f in ordered[p].indicators}
     indicators |= {len(every) - len(joined) + f for f, name in enumerate(joined) if is_indicator(name)}
     return PublicFacts(

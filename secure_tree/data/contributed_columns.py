@@ -12,6 +12,7 @@ import numpy as np
 from mpc.matrix.interface import LinearMap
 from mpc.shares import AShare, BShare
 from mpc.words import Shape
+from secure_tree.data.table import held_rows
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerColumns
 
@@ -31,6 +32,7 @@ class ContributedColumns:
 
     shapes: those of the parts of each owner's bits (secure_tree/owners/columns.py). bits: a party's half of all parts,
     one after the other, eight per byte. ids: its half of the digest of each owner's ids, 16 bytes, if it has any.
+    fold: which of the rows to train on are held out instead, at the same edges, int64[h]; None: those of `held_out`.
 
     Once they are admitted: rows, matrices: in parts, the number of rows, the bins of all owners, and their transpose.
     keys: bits of the keys of all edges. held_out: the transposed bins of held-out rows, if any. targets,
@@ -44,6 +46,7 @@ class ContributedColumns:
     bits: list[np.ndarray]
     ids: list[np.ndarray | None]
     source: ColumnsContributed
+    fold: np.ndarray | None = None
     rows: list[int] = field(default_factory=list)
     matrices: list[tuple[LinearMap, LinearMap]] = field(default_factory=list)
     keys: LinearMap | None = None
@@ -65,14 +68,28 @@ class ContributedColumns:
             out.append(BShare(bits.reshape(end - first, width), self.rank))
         return out
 
-    def hot(self, name: str, rows: slice, size: int) -> BShare:
-        """Return the one-hots of all owners, [r, features, size], with a 0 at the end if values are never missing."""
+    def hot(self, held: bool, rows: slice, size: int) -> BShare:
+        """Return the one-hots of all owners, [r, features, size], with a 0 at the end if values are never missing.
+
+        They are those of held-out rows, whose first bin is below the first edge, or of rows to train on.
+        """
+        name, below, chosen = "held_out" if held else "bins", 0, slice(None)
+        if self.fold is not None:
+            every = np.arange(next(iter(self.owners.values())).rows)
+            of_fold = (self.fold if held else np.delete(every, self.fold))[rows]
+            # No row is below the first edge, which is the least value of all these rows.
+            name, below = "bins", int(held)
+            rows, chosen = slice(of_fold[0], of_fold[-1] + 1), of_fold - of_fold[0]
         found = []
         for owner, part in zip(self.owners.values(), self.part(name, rows), strict=True):
             d, (count, width) = len(owner.names), part.shape
-            hot = part.bits.reshape(count, d, width // max(d, 1))
-            found.append(np.pad(hot, ((0, 0), (0, 0), (0, size - hot.shape[2]))))
+            hot = part.bits.reshape(count, d, width // max(d, 1))[chosen]
+            found.append(np.pad(hot, ((0, 0), (0, 0), (below, size - below - hot.shape[2]))))
         return BShare(np.concatenate(found, axis=1), self.rank)
+
+    def held_rows(self, rows: int) -> np.ndarray:
+        """Return which of all `rows` are held out."""
+        return held_rows(self.config, rows) if self.fold is None else self.fold
 
 
 @dataclass(frozen=True)

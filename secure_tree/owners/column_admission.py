@@ -27,7 +27,6 @@ from mpc.rounds import named
 from mpc.shares import AShare, BShare, concatenate
 from secure_tree.agreement.same_rows import check_rows_of_owners
 from secure_tree.data.contributed_columns import ContributedColumns
-from secure_tree.data.table import held_rows
 from secure_tree.owners.admission import SUMS, in_setup, public_coins
 from secure_tree.owners.encoding import lift_labels, lift_weights
 from secure_tree.public.context import TrainingContext
@@ -48,7 +47,7 @@ def admit_columns(party: Party, context: TrainingContext, given: ContributedColu
     with party.stage("setup"):
         coins = np.random.Philox(party.run(named("owners.coins", public_coins(party))).tolist())
     excess = [_labels(party, context, given, coins)]
-    for rows, bits in _pieces(given, "bins", trained, layout):
+    for rows, bits in _pieces(given, False, trained, layout):
         words = planned(party, "setup", lambda p: to_ring(p, bits, Z32))  # noqa: B023  used at once
         excess.append(_excess(given, words, coins))
         if keep:
@@ -56,7 +55,7 @@ def admit_columns(party: Party, context: TrainingContext, given: ContributedColu
             flat = partial(fix_bins, bits=bits.reshape(rows, -1), words=words.reshape(rows, -1))
             given.matrices.append(in_setup(party, flat))
     held_out = []
-    for _, bits in _pieces(given, "held_out", held, layout):
+    for _, bits in _pieces(given, True, held, layout):
         excess.append(_excess(given, planned(party, "setup", lambda p: to_ring(p, bits, Z32)), coins))  # noqa: B023
         held_out.append(bits.reshape(len(bits), -1))
     with party.stage("setup"):
@@ -68,15 +67,15 @@ def admit_columns(party: Party, context: TrainingContext, given: ContributedColu
             given.held_out = in_setup(party, partial(fix_lines, bits=concatenate(held_out)))
 
 
-def _pieces(given: ContributedColumns, name: str, count: int, layout: Layout) -> Iterator[tuple[int, BShare]]:
+def _pieces(given: ContributedColumns, held: bool, count: int, layout: Layout) -> Iterator[tuple[int, BShare]]:
     """Yield numbers of rows, and their <one-hots> of all columns, [r, D, bins]; nothing without columns."""
     if len(layout.blocks) < 3:
         return
-    size = layout.bins(2) + (name == "held_out")
+    size = layout.bins(2) + held
     step = max(1, PIECE // (layout.widths[2] * size))
     for start in range(0, count, step):
         rows = slice(start, min(start + step, count))
-        yield rows.stop - rows.start, given.hot(name, rows, size)
+        yield rows.stop - rows.start, given.hot(held, rows, size)
 
 
 def _excess(given: ContributedColumns, hot: AShare, coins: np.random.Philox) -> AShare:
@@ -99,7 +98,7 @@ def _labels(party: Party, context: TrainingContext, given: ContributedColumns, c
     for k, (owner, bits, of_weights) in enumerate(parts):
         if not owner.labelled:
             continue
-        held = held_rows(context.config, owner.rows)
+        held = given.held_rows(owner.rows)
         trained = np.delete(np.arange(owner.rows), held)
         labels = in_setup(party, partial(lift_labels, context=context, owner=owner, bits=bits))
         given.targets, given.validation_targets = labels[:, trained], labels[:, held]

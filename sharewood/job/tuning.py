@@ -18,7 +18,7 @@ from sharewood.job.config import HostsConfig
 from sharewood.job.files import training_tables
 from sharewood.job.owners import contributed
 from sharewood.job.session import bringing, connected
-from sharewood.job.work import JobFacts, agree, check_ids, check_minimum
+from sharewood.job.work import JobFacts, agree, check_ids, check_minimum, with_ids
 from sharewood.logs import in_json, say, say_document
 from sharewood.report.figures import InputFiles, Run
 from sharewood.report.run import PartyCosts, PartyReport, print_learned, write_reports
@@ -78,12 +78,12 @@ def tune(
         if parameters.missing != "all" and (rows.missing or theirs.missing):
             declared = () if parameters.missing == "none" else parameters.missing
             known["missing"] = tuple(sorted({*declared, *rows.missing, *theirs.missing}))
-        if parameters.partition == "vertical":
-            check_ids(party, theirs, rows)
+        ids = check_ids(party, theirs, rows) if parameters.partition == "vertical" else None
         estimator: Any = (SecureXGBClassifier if parameters.logistic else SecureXGBRegressor)(**known)
         best = None
         with contributed(config, name, config.file_key()) as owners:
-            data: dict[str, Any] = {"folds": folds, "sample_weight": rows.weights, "contributed": owners or None}
+            data: dict[str, Any] = {"folds": folds, "sample_weight": rows.weights}
+            data["contributed"] = with_ids(owners, ids) if owners else None
             if searching:
                 search = grid_search(party, estimator, grid, rows.features, rows.labels, **data)
                 table = search.results.to_dict("records")

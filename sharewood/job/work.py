@@ -111,7 +111,7 @@ def fit(
     config = TrainConfig.of(**known)
     if config.partition == "vertical":
         ids = check_ids(party, theirs, rows, validation)
-        contributed = contributed and _with_ids(contributed, ids)
+        contributed = contributed and with_ids(contributed, ids)
     estimator = _kind(config)(**known)
     whole = {**known, "n_estimators": config.n_estimators + (before.rounds if before else 0)}
     progress = Progress(party, TrainConfig.of(**whole), watch, estimator.curves)
@@ -191,7 +191,7 @@ def collect(
     known, theirs = _agreed_parameters(party, "collect", parameters, same, rows)
     config, source = TrainConfig.of(**known), lines
     if config.partition == "vertical":
-        source = _with_ids(lines, check_ids(party, theirs, rows))
+        source = with_ids(lines, check_ids(party, theirs, rows))
     return _kind(config)(**known).collect(party, rows.features, rows.labels, source, folder, key, rows.weights, bounds)
 
 
@@ -206,7 +206,7 @@ def _of_owners(contributed: Given, bounds: Bounds = NO_BOUNDS) -> dict[str, Plai
     return {"owners": names, **{f"owners.{name}": value for name, value in values.items()}}
 
 
-def _with_ids(contributed: Given, ids: bytes | None) -> Given:
+def with_ids(contributed: Given, ids: bytes | None) -> Given:
     """Return where columns of owners come from, who must have the parties' ids of rows."""
     if isinstance(contributed, Mapping):
         return OwnersOfColumns(contributed, ids)

@@ -13,6 +13,7 @@ from protocols.testing.two_parties import made_by_both, opened, run_both
 from secure_tree import SecureXGBClassifier
 from secure_tree.agreement.messages import VERSION
 from secure_tree.agreement.same_rows import digest_of
+from secure_tree.cross_validation import _folds, cross_validate
 from secure_tree.data.table import held_rows
 from secure_tree.owners import column_admission, columns
 from secure_tree.owners.columns import OwnersOfColumns, shapes, training_bits
@@ -518,6 +519,71 @@ def test_what_was_collected_is_trained_on_again_and_again(tmp_path):
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(DataError, match=r"bank_00\.npz"):
         train()
+
+
+def collected(folder, parts, owners, config=PARAMETERS):
+    lines, said = contributing(owners)
+
+    def collect(party):
+        SecureXGBClassifier(**config).collect(
+            party, parts[party.rank], None, lines[party.rank], folder / str(party.rank)
+        )
+
+    run_both(collect)
+    assert [each.result()["rows"] for each in said] == [len(parts[0])] * len(owners)
+
+
+@pytest.mark.parametrize("holder", [2, 3])
+def test_folds_are_those_of_two_parties_with_all_columns(tmp_path, holder):
+    # Few values: the edges of all rows are those of every fold, so that all models are those of two parties.
+    parts, y = parts_of(120)
+    parts = [np.clip(np.round(part), -1, 1) for part in parts]
+    parameters = {**PARAMETERS, "max_bin": 16, "eval_metric": "auc"}
+    collected(tmp_path, parts, owners_of(parts, y, holder), parameters)
+
+    def of_all(party):
+        stored = Stored(tmp_path / str(party.rank))
+        model = SecureXGBClassifier(**parameters)
+        return cross_validate(party, model, parts[party.rank], folds=3, contributed=stored)
+
+    def of_two(party):
+        mine = parts[0] if party.rank == 0 else np.concatenate(parts[1:], axis=1)
+        return cross_validate(party, SecureXGBClassifier(**parameters), mine, y if party.rank else None, folds=3)
+
+    (first, second), _ = run_both(of_all)
+    (expected, _), _ = run_both(of_two)
+    assert np.array_equal(first["auc"], second["auc"]) and len(set(first["auc"])) == 3
+    assert np.abs(first["auc"] - expected["auc"]).max() < 1e-4
+
+
+def test_a_fold_is_what_the_owner_would_hold_out_of_its_bins():
+    features = parts_of(40, (3,), missing=True)[0][0].astype(np.float32)
+    config = TrainConfig.of(**{**PARAMETERS, "missing": "all"})
+    owner = OwnerColumns("bank", "a" * 32, 40, None, None, ("x", "y", "z"), False, False)
+    bits = training_bits(config, columns.Table(features, owner.names), owner)
+    fold = next(_folds(40, 4, 0))
+    given = columns.ContributedColumns(
+        config, 0, {"bank": owner}, [shapes(config, owner)], [np.packbits(bits)], [], None, fold
+    )
+    cuts = columns.make_bins(features, 8).cuts
+    for held, rows in ((False, np.delete(np.arange(40), fold)), (True, fold)):
+        size = 9 + held
+        hot = np.concatenate([given.hot(held, slice(a, a + 3), size).bits for a in range(0, len(rows), 3)])
+        assert np.array_equal(hot.argmax(axis=2), columns.bin_rows(features[rows], cuts) - (not held))
+        assert (hot.sum(axis=2) == 1).all()
+
+
+@pytest.mark.parametrize("max_bin", [100, "exact"])
+def test_bins_cut_before_the_folds_have_their_number_of_edges(tmp_path, max_bin):
+    parts, y = parts_of(60)
+    collected(tmp_path, parts, owners_of(parts, y, 2), {**PARAMETERS, "max_bin": max_bin})
+
+    def folds(party):
+        model = SecureXGBClassifier(**{**PARAMETERS, "max_bin": max_bin})
+        cross_validate(party, model, parts[party.rank], contributed=Stored(tmp_path / str(party.rank)))
+
+    with pytest.raises(ConfigError, match="max_bin must be a number of at most 48, the rows that a fold trains on"):
+        run_both(folds)
 
 
 def test_a_collection_keeps_all_contributions_or_none(tmp_path, monkeypatch):

@@ -64,18 +64,21 @@ def contributing(place, *files):
 
 
 def test_columns_are_collected_trained_on_and_asked_for_again(place):
-    with dealing(3, cwd=place):
+    with dealing(4, cwd=place):
         owners = contributing(place, *OWNERS)
         said = both("collect", cwd=place)
         ends = ends_of(owners)
         assert all(status == 0 for status, _, _ in ends.values()), ends
         both("train", "--json", "{}.train.json", cwd=place)
+        both("cv", "--folds", "3", "--json", "{}.cv.json", cwd=place)
         owners = contributing(place, "new_bank_c", "new_bank_d")
         both("predict", cwd=place)
         ends = ends_of(owners)
         assert all(status == 0 for status, _, _ in ends.values()), ends
     receipt = json.loads((place / "bank_d.json").read_text())
     assert f"bank_d: 150 rows, contribution {receipt['id']}" in said[0]
+    folds = [json.loads((place / f"{name}.cv.json").read_text())["table"] for name in ROLES[:2]]
+    assert folds[0] == folds[1] and len(folds[0]) == 3
     report = json.loads((place / "party_b.train.json").read_text())
     assert report["data"]["owners"] == {"bank_c": 150, "bank_d": 150} and report["data"]["features"] == 5
     predicted = pd.read_csv(place / "party_a.out.csv")
