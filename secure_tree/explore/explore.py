@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,8 @@ def explore(
     else:
         missing = any(bool(np.isnan(features).any()) for _, features in table.portions())
     facts = agree(party, config, table, missing, kept)
+    if config.partition == "horizontal":
+        table = replace(table, categories=facts.categories)
     nearest = rows.nearest(hashes) if rows and hashes is not None else None
     number = settle(party, facts, table, kept, nearest)
     if rows and hashes is not None:

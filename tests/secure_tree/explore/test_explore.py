@@ -296,3 +296,13 @@ def test_between_processes(tmp_path, offline):
 
     first, second = run_local(job, offline=offline)
     assert first == second and first[0] == ["f1", "f0"] and first[1] == ["which 2 of 3 features have the largest iv"]
+
+
+@pytest.mark.usefixtures("exact")
+def test_categories_in_another_order_at_each_party():
+    X, y = frame()
+    own = parts(X, y, "horizontal")
+    expected = explored(own, reveal="numbers")[0][0].iv["category 0"]
+    other = own[1]["X"]["category 0"]
+    own[1]["X"] = own[1]["X"].assign(**{"category 0": other.cat.reorder_categories(other.cat.categories[::-1])})
+    assert explored(own, reveal="numbers")[0][1].iv["category 0"] == pytest.approx(expected, abs=1e-5)
