@@ -48,8 +48,6 @@ _READ_AT_ONCE = 16
 def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
     """Return the HTTP application of a service. If its clients have tokens, they send `Authorization: Bearer TOKEN`."""
     columns, settings = service.config.columns(service.name), service.settings
-    id_column = (columns.named("id") or ID) if service.by_id else None
-    requests = RequestSchema(service.names, columns, service.model.config, id_column, settings.request_rows)
     bearer = HTTPBearer(auto_error=False)
     clients, bodies = Clients(known), _Bodies(settings.request_bytes, settings.answer_within)
 
@@ -131,20 +129,29 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
         service.measures.seconds.observe(time.perf_counter() - began)
         service.measures.rows.labels(request.state.client.name).inc(request.state.rows)
 
-    async def predict(body: Any, request: Request) -> Answer:
-        """Predictions of the rows, revealed to the requesting party only."""
-        began = time.perf_counter()
-        try:
-            features, ids = requests.read(body)
-        except DataError as error:
-            raise HTTPException(422, str(error)) from None
-        charged(request, len(features))
-        margins = await _margins(service, Job(features, ids))
-        counted(request, began)
-        shown, output = _shown(service, margins)
-        return Answer(model=service.model.facts.pairing, output=output, predictions=shown.tolist())
+    if refusal := service.refusal:
 
-    if service.answers:
+        @app.post(_PREDICT, dependencies=[Depends(bearer)], status_code=404, description=refusal)
+        async def no_rows() -> Problem:
+            return Problem(detail=refusal)
+
+    else:
+        id_column = (columns.named("id") or ID) if service.by_id else None
+        requests = RequestSchema(service.names, columns, service.model.config, id_column, settings.request_rows)
+
+        async def predict(body: Any, request: Request) -> Answer:
+            """Predictions of the rows, revealed to the requesting party only."""
+            began = time.perf_counter()
+            try:
+                features, ids = requests.read(body)
+            except DataError as error:
+                raise HTTPException(422, str(error)) from None
+            charged(request, len(features))
+            margins = await _margins(service, Job(features, ids))
+            counted(request, began)
+            shown, output = _shown(service, margins)
+            return Answer(model=service.model.facts.pairing, output=output, predictions=shown.tolist())
+
         # FastAPI reads the schema of the model from the annotation.
         predict.__annotations__["body"] = requests.schema
         app.post(_PREDICT, dependencies=[Depends(bearer)], response_model=Answer, responses=_REFUSALS)(predict)

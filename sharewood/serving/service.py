@@ -61,7 +61,9 @@ class Service:
     """A service that predicts for this party's clients, and takes part in predictions for the other party's clients.
 
     By columns, the party that learns predictions sends requests, and the other party looks up rows in its file
-    `predict_data`. Clients who are no party send halves of rows to both services.
+    `predict_data`. Clients who are no party send halves of rows to both services; only they are answered if the model
+    has columns of owners who are no party, since neither service has these. `refusal`: why this service predicts no
+    rows that a party has, or None if it does.
 
     Raises ConfigError and DataError for errors in this party's files.
     """
@@ -76,11 +78,6 @@ class Service:
             raise ConfigError(
                 "audit must be false for sharewood serve: use sharewood predict for predictions with an audit"
             )
-        if further := features_by_owner(self.model):
-            raise ConfigError(
-                f"the model has columns of {', '.join(further)}, who contribute the rows of each prediction: use "
-                "sharewood predict"
-            )
         self.peer, layout = config.names[1 - own], self.model.facts.layout
         to = config.predict.to
         if to is not None and not layout.vertical:
@@ -88,11 +85,11 @@ class Service:
                 "predict.to must be used with data by columns: by rows each party learns those of its own"
             )
         self._to = None if to is None else config.names.index(to)
-        receiver = self.model.facts.label_holder if self._to is None else self._to
-        self._owners: Sequence[int] = [receiver] if layout.vertical and receiver is not None else [0, 1]
-        self.answers = own in self._owners
+        self._owners, self.refusal = _requesters(self.model, self._to, self.peer)
+        if not self._owners and not self.settings.halves:
+            raise ConfigError(f"{self.refusal}: set serve.halves, or use sharewood predict")
         self.names = self.model.facts.names[layout.features_of(own)]
-        self._table = _table(config, name, self.model) if layout.vertical and not self.answers else None
+        self._table = _table(config, name, self.model) if self._owners and self.refusal else None
         config.credentials(name)
         method: Method = config.predict.method
         if self.settings.halves:
@@ -315,6 +312,19 @@ def settle_guesses(rank: int, ready: Ready, turns: tuple[Turn, Turn]) -> None:
         if shape != shapes[rank] and ready.take(shape) is None:
             raise ProtocolDesync("the other party has opened rows for which no material is ready")
         ready.renew(shape)
+
+
+def _requesters(model: SharedModel, to: int | None, peer: str) -> tuple[Sequence[int], str | None]:
+    """Return the parties that request predictions of rows, and why this one does not, if so."""
+    only = "so only clients who send halves of rows with all features are answered"
+    receiver = model.facts.label_holder if to is None else to
+    if further := features_by_owner(model):
+        return [], f"the model has columns of {', '.join(further)}, which no party has, {only}"
+    if receiver is None:
+        return [0, 1], None
+    if receiver > 1:
+        return [], f"an owner had the labels, and predict.to names no party, {only}"
+    return [receiver], None if receiver == model.rank else f"{peer} learns the predictions: send rows to its service"
 
 
 def _padded(features: np.ndarray, rows: int) -> np.ndarray:

@@ -59,12 +59,14 @@ def model(tmp_path_factory):
     return sections, frame, booster.predict(xgboost.DMatrix(frame))
 
 
-def served(folder, sections, *lines, pairwise=False, client=()):
+def served(folder, sections, *lines, pairwise=False, client=(), halves=True, **tables):
     """Write the files of services and of a client; return {party: its HTTP address}."""
-    urls = place_job(folder, sections, pairwise)
+    urls = place_job(folder, sections, pairwise, **tables)
     for name in NAMES:
         path = folder / f"{name}.toml"
-        path.write_text(path.read_text() + "\n".join(["halves = true", "half_within = 1", *lines]) + "\n")
+        path.write_text(
+            path.read_text() + "\n".join([f"halves = {str(halves).lower()}", "half_within = 1", *lines]) + "\n"
+        )
     told = list(client)
     for name in NAMES:
         told += [f"[services.{name}]", f'address = "{urls[name].removeprefix("http://")}"']
@@ -143,7 +145,10 @@ def check_errors(client, http, urls, frame, truth):
     # No halves at all.
     for half in ("", "?", halves[0][:-4], to_text(np.zeros((65, offer.width), np.uint64)), "A" * 64 + "\u00e9"):
         answer = post(http, a, os.urandom(16).hex(), half)
-        assert answer.status_code == 422 and "half: must have 1 to 64 rows of 4 words" in answer.json()["detail"]
+        assert (
+            answer.status_code == 422
+            and f"half: must have 1 to 64 rows of {offer.width} words" in answer.json()["detail"]
+        )
     for body in ({"id": "x", "half": halves[0]}, {"half": halves[0]}, {"id": "3" * 32, "half": 7}, [1]):
         assert http.post(f"{a}/v1/predict_half", json=body).status_code == 422
     assert http.post(f"{a}/v1/predict_half", content=b" " * 16_000_001).status_code == 413

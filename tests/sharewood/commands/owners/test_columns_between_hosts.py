@@ -1,7 +1,10 @@
-"""Owners of columns contribute between hosts: collected, trained on, and asked again for each prediction."""
+"""Owners of columns contribute between hosts: collected, trained on, and asked again for each prediction; clients ask
+services of the model.
+"""
 
 import json
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,10 +16,12 @@ from tests.sharewood.commands.hosting import (
     dealing,
     ends_of,
     free_port,
+    sharewood,
     start,
     write_job,
     write_owner,
 )
+from tests.sharewood.serving.test_serve import WAIT, running, until_ready
 
 OWNERS = ["bank_c", "bank_d"]
 TRAIN = {"partition": "vertical", "n_estimators": 3, "max_depth": 2, "max_bin": 8}
@@ -84,6 +89,35 @@ def test_columns_are_collected_trained_on_and_asked_for_again(place):
     predicted = pd.read_csv(place / "party_a.out.csv")
     assert predicted["id"].tolist()[:2] == ["p0", "p1"] and not (place / "party_b.out.csv").exists()
     assert ((predicted["prediction"] > 0.5) == (people(40, 2)["label"] == 1)).mean() > 0.75
+    check_a_client(place, predicted)
+
+
+def check_a_client(place, predicted):
+    """Both parties serve the model over TLS, and a client gets what party A has predicted with the owners."""
+    urls, told = {}, ['tls = "keys"', 'columns = "schema.toml"']
+    for name in ROLES[:2]:
+        port = free_port()
+        urls[name], path = f"https://127.0.0.1:{port}", place / f"{name}.toml"
+        serve = [f'address = "127.0.0.1:{port}"', f'certificate = "keys/{name}.crt"', f'key = "keys/{name}.key"']
+        serve += ['token_file = "token"', "halves = true", "largest_batch = 64", "ahead = 4"]
+        path.write_text(path.read_text() + "\n".join(["[serve]", *serve]) + "\n")
+        told += [f"[services.{name}]", f'address = "127.0.0.1:{port}"', 'token_file = "token"']
+    (place / "client.toml").write_text("\n".join(told) + "\n")
+    (place / "token").write_text("a token of this test")
+    (place / "token").chmod(0o600)
+    (place / "schema.toml").write_text('id = "id"\nlabel = "label"\n' + "".join(f'{c} = "numeric"\n' for c in "uvwxy"))
+    people(40, 2).to_csv(place / "new.csv", index=False)
+    with running(place, *ROLES) as processes, httpx.Client(verify=False, timeout=WAIT) as http:
+        for name in ROLES[:2]:
+            until_ready(http, urls[name], processes[name])
+        query = "query", "--config", "client.toml", "--rows", "new.csv", "--out", "client.csv"
+        status, said, error = sharewood(*query, cwd=place)
+        assert status == 0 and "client.csv: predictions of 40 rows" in said, (said, error)
+        http.headers = {"Authorization": "Bearer a token of this test"}
+        for url in urls.values():
+            answer = http.post(f"{url}/v1/predict", json={"rows": [{"id": "p0", "u": 1.0}]})
+            assert answer.status_code == 404 and "has columns of bank_c, bank_d" in answer.json()["detail"]
+    pd.testing.assert_frame_equal(pd.read_csv(place / "client.csv"), predicted[["id", "prediction"]])
 
 
 @pytest.mark.long
