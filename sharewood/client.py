@@ -30,7 +30,7 @@ from sharewood.tables.toml import read_toml
 
 # Where services are reached without TLS.
 _HERE = "127.0.0.1", "::1", "localhost"
-_TIMEOUT = 60.0
+_TIMEOUT, _LONGEST = 60.0, 86_400.0
 # The status of a service to which the other half has not arrived, usually because the other service has refused it.
 ALONE = 504
 _LARGEST_ANSWER = 1 << 28
@@ -39,19 +39,22 @@ _WORDS = "<u8"
 
 class Client:
     """Both services of a TOML file: `[services.NAME]` with `address` and `token_file`; `tls`, a folder with
-    authority.crt; `timeout`, in seconds. Raises ConfigError.
+    authority.crt; `timeout`, in seconds, which the argument replaces. Raises ConfigError.
     """
 
-    def __init__(self, config: str | Path) -> None:
+    def __init__(self, config: str | Path, timeout: float | None = None) -> None:
         path = Path(config)
         given, folder = read_toml(path), path.absolute().parent
+        seconds = timeout or given.get("timeout", _TIMEOUT)
+        if not (isinstance(seconds, int | float) and 0 < seconds <= _LONGEST):
+            raise ConfigError(f"{path}: timeout must be above 0 and at most {_LONGEST:g} s, got {seconds!r}")
         try:
             sections = sorted(given["services"].items())
-            tls, timeout = folder / given["tls"] if "tls" in given else None, given.get("timeout", _TIMEOUT)
-            self._services = [_Service(name, one, folder, tls, timeout) for name, one in sections]
+            tls = folder / given["tls"] if "tls" in given else None
+            self.services = [Service(name, one, folder, tls, seconds) for name, one in sections]
         except (AttributeError, KeyError, TypeError, ValueError):
-            self._services = []
-        if len(self._services) != 2:
+            self.services = []
+        if len(self.services) != 2:
             raise ConfigError(f"{path}: there must be two services, [services.NAME], each with an address host:port")
         self._pool = ThreadPoolExecutor(2, "sharewood client")
         self._offer: Offer | None = None
@@ -81,7 +84,7 @@ class Client:
         """Return what both services say about their model."""
         if self._offer is None:
             told = self._both("/v1/model", [None, None])
-            self._offer = Offer.agreed(told, [service.name for service in self._services])
+            self._offer = Offer.agreed(told, [service.name for service in self.services])
         return self._offer
 
     def _margins(self, offer: Offer, keys: np.ndarray) -> np.ndarray:
@@ -94,22 +97,23 @@ class Client:
         if any(not isinstance(answer, dict) or answer.get("model") != offer.model for answer in answers):
             self._offer = None
             raise DataError("the services have a new model: ask again")
-        given = zip(answers, self._services, strict=True)
+        given = zip(answers, self.services, strict=True)
         halves = [checked_half(to_words(answer.get("half"), len(keys)), shape, one.name) for answer, one in given]
         return offer.margins(halves)
 
     def _both(self, path: str, bodies: Sequence[dict[str, str] | None]) -> list[Any]:
         """Ask both services at the same time. Raises DataError, PeerFailure."""
-        asked = [self._pool.submit(one.ask, path, body) for one, body in zip(self._services, bodies, strict=True)]
+        asked = [self._pool.submit(one.ask, path, body) for one, body in zip(self.services, bodies, strict=True)]
         errors = [error for one in asked if (error := one.exception()) is not None]
         if errors:
+            self._offer = None  # they may have a new model
             raise min(errors, key=lambda error: isinstance(error, _Alone))
         return [one.result() for one in asked]
 
     def close(self) -> None:
         """Close the connections to both services."""
         self._pool.shutdown()
-        for service in self._services:
+        for service in self.services:
             service.close()
 
     def __enter__(self) -> Self:
@@ -123,7 +127,7 @@ class _Alone(PeerFailure):
     """The other half of a request has not arrived at the other service."""
 
 
-class _Service:
+class Service:
     """One service: its name, which its certificate must have, its address, and a connection that is kept."""
 
     def __init__(self, name: str, section: dict[str, Any], folder: Path, tls: Path | None, timeout: float) -> None:
@@ -145,20 +149,32 @@ class _Service:
 
     _line: http.client.HTTPConnection | None
 
+    def __str__(self) -> str:
+        return f"{self.name} at {self._host}:{self._port}"
+
+    def check(self) -> str:
+        """Return in a sentence that the service predicts for this client. Raises DataError, PeerFailure."""
+        self.ask("/v1/model", None)
+        self.ask("/ready", None)
+        holds = "its certificate holds, and it" if self._tls else "it"
+        return f"{self} answers, {holds} predicts for this client"
+
     def ask(self, path: str, body: dict[str, str] | None) -> Any:
         """Return the service's answer. Raises DataError if it refuses, PeerFailure if it cannot answer now."""
         kept = self._line is not None
         try:
             status, text = self._once(path, body)
             said = json.loads(text)
-        except (OSError, http.client.HTTPException, ValueError) as error:
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
             self.close()
             if kept:  # services close connections that are idle
                 return self.ask(path, body)
             why = " ".join(str(error).split()) or type(error).__name__
-            raise PeerFailure(f"{self.name} at {self._host}:{self._port}: {why}") from None
+            raise PeerFailure(f"{self}: {why}") from None
         if status == 200:
             return said
+        if status == 404:
+            raise PeerFailure(f"{self} does not answer clients who are no party: [serve] needs halves = true there")
         detail = said.get("detail") if isinstance(said, dict) else None
         sentence = f"{self.name}: {detail if isinstance(detail, str) else f'status {status}'}"
         raise (_Alone if status == ALONE else PeerFailure if status >= 500 else DataError)(sentence)

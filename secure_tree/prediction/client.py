@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from secure_tree.public.context import PublicFacts
 
 ID_BYTES = 16
+_MOST_CLASSES = 1000
+_KINDS = {"model": str, "classes": int, "logistic": bool, "counts": bool, "unit": float, "most": int}
 # An array [n, d] of features in the order of the model, or columns by name, as in a DataFrame.
 Rows = Any
 
@@ -70,8 +72,10 @@ class Offer:
         try:
             names, missing = tuple(map(str, told[0]["names"])), tuple(map(int, told[0]["missing"]))
             offer = cls(**{**told[0], "names": names, "missing": missing})
-            sound = offer.objective in TRAITS and offer.classes >= 1 and offer.most >= 1 and math.isfinite(offer.unit)
-            sound = sound and all(0 <= f < len(names) for f in missing)
+            sound = all(type(getattr(offer, name)) is kind for name, kind in _KINDS.items())
+            sound = sound and offer.objective in TRAITS and math.isfinite(offer.unit)
+            sound = sound and 1 <= offer.classes <= _MOST_CLASSES and offer.most >= 1
+            sound = sound and len({*names}) == len(names) and all(0 <= f < len(names) for f in missing)
         except (KeyError, TypeError, ValueError):
             sound = False
         if not sound:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from mpc.errors import ConfigError
 from protocols.runtime.hosts import parse_address
+from secure_tree.prediction.client import Offer
 from secure_tree.public.config import validated
 from secure_tree.public.names import covers
 from sharewood.client import Client
@@ -15,7 +16,7 @@ from sharewood.job.apart import check_apart
 from sharewood.job.sections import Strict
 from sharewood.tables.columns import Columns
 from sharewood.tables.files import writable
-from sharewood.tables.tables import read_rows, write_predictions
+from sharewood.tables.tables import TableRows, read_rows, write_predictions
 from sharewood.tables.toml import read_toml
 
 
@@ -36,19 +37,31 @@ class ClientConfig(Strict):
     columns: Path | None = None
     """Schema file: the type of each column of `sharewood query --rows`."""
     services: dict[str, ClientService]
-    timeout: float = Field(default=60.0, gt=0, allow_inf_nan=False)
+    timeout: float = Field(default=60.0, gt=0, le=86_400)
     """Seconds to wait for an answer."""
+
+    @staticmethod
+    def describes(path: Path) -> bool:
+        """Return whether a file is that of a client. Raises ConfigError."""
+        return "services" in read_toml(path)
 
     @classmethod
     def read(cls, path: Path) -> ClientConfig:
-        """Read and check a file. Raises ConfigError."""
+        """Read and check a file; paths in it are relative to its folder. Raises ConfigError."""
         try:
             config = validated(cls, read_toml(path))
             for service in config.services.values():
                 parse_address(service.address)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
-        return config
+        folder = path.absolute().parent
+        return config.model_copy(update={name: folder / at for name, at in config if isinstance(at, Path)})
+
+    def table(self, rows: Path, offer: Offer) -> TableRows:
+        """Read a table of rows for a model. Raises ConfigError, DataError."""
+        columns = Columns.read(self.columns) if self.columns else Columns.inferred()
+        optional = [offer.names[f] for f in offer.missing]
+        return read_rows(rows, columns, offer.names, lambda name: any(covers(name, one) for one in optional))
 
 
 def ask_services(path: Path, rows: Path, out: Path) -> int:
@@ -57,14 +70,11 @@ def ask_services(path: Path, rows: Path, out: Path) -> int:
     Raises ConfigError, DataError, PeerFailure.
     """
     config = ClientConfig.read(path)
-    schema = path.absolute().parent / config.columns if config.columns else None
-    check_apart({"--out": out}, {"--config": path, "--rows": rows, "columns": schema})
-    columns = Columns.read(schema) if schema else Columns.inferred()
+    check_apart({"--out": out}, {"--config": path, "--rows": rows, "columns": config.columns})
     writable(out)
     with Client(path) as client:
         offer = client.offer()
-        optional = [offer.names[f] for f in offer.missing]
-        table = read_rows(rows, columns, offer.names, lambda name: any(covers(name, one) for one in optional))
+        table = config.table(rows, offer)
         if offer.logistic:
             values = client.predict_proba(table.features)
             values = values if offer.classes > 1 else values[:, 1]

@@ -1,5 +1,7 @@
 """Check this host before a job: files, schema, certificate, clock, port, and connections to the other hosts.
 
+For a client who is no party: its tokens, both services, the model that they have, and a table.
+
 The exit status is 0, or 2 if this host is at fault, or 3 if only another host is.
 """
 
@@ -20,11 +22,13 @@ from protocols.runtime.hosts import parse_address
 from protocols.transport.certificates import Credentials, expires_soon, expiry, subject_names
 from protocols.transport.tcp import Address, address_text, connect, listen
 from protocols.transport.tls import NO_SESSION, why_refused
+from sharewood.client import Client
 from sharewood.commands.options import Config
 from sharewood.job.config import HostsConfig
 from sharewood.job.files import own_half, own_ray, rows_to_predict, training_tables
 from sharewood.job.owners import ONLY_CHECKS, OwnerConfig, shown_upload
 from sharewood.logs import in_json, say, say_document
+from sharewood.serving.asking import ClientConfig
 from sharewood.tables.files import writable
 
 # What the host that is checked is told.
@@ -46,12 +50,19 @@ def check(
     config: Config,
     party: Annotated[
         str | None,
-        typer.Option(help="This host's role: one of the parties, or dealer; none for the file of an owner."),
+        typer.Option(
+            help="This host's role: one of the parties, or dealer; none for the file of an owner or a client."
+        ),
     ] = None,
+    rows: Annotated[Path | None, typer.Option(help="Table that a client wants predicted.")] = None,
     seconds: Annotated[float, typer.Option(min=0.1, help="How long to wait for each other host.")] = 5.0,
 ) -> None:
     status = 0
-    if OwnerConfig.describes(config):
+    if rows and not ClientConfig.describes(config):
+        raise ConfigError(f"--rows needs the file of a client, which {config} is not")
+    if ClientConfig.describes(config):
+        found = of_client(config, rows, seconds)
+    elif OwnerConfig.describes(config):
         found = of_owner(OwnerConfig.read(config), seconds)
     elif party is None:
         raise ConfigError("--party must be set: this host's role, one of the parties or dealer")
@@ -100,6 +111,30 @@ def of_owner(config: OwnerConfig, seconds: float) -> Iterator[Finding]:
             return _reached(config.credentials(), name, address, seconds, ONLY_CHECKS)
 
         yield _found(name, reached)
+
+
+def of_client(path: Path, rows: Path | None, seconds: float) -> Iterator[Finding]:
+    """Check what a client who is no party needs, without rows or predictions being sent."""
+    config = ClientConfig.read(path)
+    try:
+        client = Client(path, seconds)
+    except ConfigError as error:  # among them those of tokens
+        yield Finding("client", str(error), error)
+        return
+    with client:
+        if config.tls:
+            authority = config.tls / "authority.crt"
+            text = f"{authority}, which signed the services' certificates, is valid until "
+            certificate = authority.read_bytes()
+            yield Finding("authority", f"{text}{expiry(certificate):%Y-%m-%d}", warning=expires_soon(certificate))
+        answers = [_found(service.name, service.check) for service in client.services]
+        yield from answers
+        if any(finding.error for finding in answers):
+            return
+        model = _found("model", lambda: f"both serve {client.offer().model}, with {len(client.offer().names)} features")
+        yield model
+        if rows and not model.error:
+            yield _found("rows", lambda: f"{rows} has {len(config.table(rows, client.offer()).features)} rows that fit")
 
 
 def _found(what: str, work: Callable[[], str]) -> Finding:

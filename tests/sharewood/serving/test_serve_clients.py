@@ -203,6 +203,8 @@ def test_the_command_over_tls_with_tokens(model, tmp_path):
         path.write_text(path.read_text().replace("@\n", lines + "rows_per_minute = 160\n"))
     (tmp_path / "token").write_text(TOKEN + "\n")
     (tmp_path / "token").chmod(0o600)
+    (tmp_path / "other").write_text("some other token of this test")
+    (tmp_path / "other").chmod(0o600)
     (tmp_path / "schema.toml").write_text(
         'id = "id"\na = { type = "numeric", missing = true }\n"b b" = "numeric"\nc = "numeric"\nz = "ignore"\n'
     )
@@ -212,6 +214,7 @@ def test_the_command_over_tls_with_tokens(model, tmp_path):
     with ready(tmp_path, urls, verify=False):
         status, said, error = sharewood(*query, cwd=tmp_path)
         assert status == 0 and "out.csv: predictions of 150 rows" in said, (said, error)
+        check_the_check(tmp_path)
         written = pd.read_csv(tmp_path / "out.csv")
         assert written["id"].tolist() == [f"r{i}" for i in range(150)]
         np.testing.assert_allclose(written["prediction"], truth, atol=1e-3)
@@ -223,10 +226,36 @@ def test_the_command_over_tls_with_tokens(model, tmp_path):
         status, _, error = sharewood(*query, cwd=tmp_path)
         assert status == 3 and "certificate" in error.lower(), error
         (tmp_path / "client.toml").write_text(told.replace('token_file = "token"', 'token_file = "other"', 1))
-        (tmp_path / "other").write_text("some other token of this test")
-        (tmp_path / "other").chmod(0o600)
         status, _, error = sharewood(*query, cwd=tmp_path)
         assert status == 2 and "party_a: the header Authorization must be Bearer" in error, error
+
+
+def check_the_check(folder):
+    """`sharewood check` says that all is well without asking for predictions, and otherwise what a client must do."""
+    check = "check", "--config", "client.toml", "--seconds", 5, "--rows"
+    status, said, error = sharewood(*check, "new.csv", cwd=folder)
+    assert status == 0 and "error" not in said, (said, error)
+    assert "authority.crt, which signed the services' certificates, is valid until" in said
+    assert said.count("answers, its certificate holds, and it predicts for this client") == 2
+    assert "ok      model: both serve " in said and "with 3 features" in said
+    assert "ok      rows: new.csv has 150 rows that fit" in said
+    (folder / "few.csv").write_text("a,c\n1,2\n")
+    status, said, _ = sharewood(*check, "few.csv", cwd=folder)
+    assert status == 2 and "error   rows: few.csv has no columns 'id' and 'b b', which schema.toml declares" in said, (
+        said
+    )
+    told = (folder / "client.toml").read_text()
+    place = next(line for line in told.splitlines() if line.startswith("address"))
+    for old, new, code, sentence in (
+        ('token_file = "token"', 'token_file = "other"', 2, "party_a: the header Authorization must be Bearer"),
+        ('token_file = "token"', 'token_file = "none"', 2, "error   client: "),
+        ("services.party_b", "services.party_c", 3, "error   party_c: party_c at 127.0.0.1:"),
+        (place, 'address = "127.0.0.1:1"', 3, "error   party_a: party_a at 127.0.0.1:1: [Errno 111]"),
+    ):
+        (folder / "client.toml").write_text(told.replace(old, new, 1))
+        status, said, error = sharewood(*check, "new.csv", cwd=folder)
+        assert status == code and sentence in said and "model" not in said, (said, error)
+    (folder / "client.toml").write_text(told)
 
 
 @pytest.mark.parametrize(
@@ -251,6 +280,8 @@ def test_a_file_of_a_client_is_checked(tmp_path, old, new, sentence):
         ("", "there must be two services"),
         ('[services.a]\naddress = "127.0.0.1:1"\n', "there must be two services"),
         ("services = 7\n", "there must be two services"),
+        ('timeout = "long"\n', "timeout must be above 0 and at most 86400 s, got 'long'"),
+        ("timeout = inf\n", "timeout must be above 0"),
         (
             '[services.a]\naddress = "127.0.0.1:x"\n[services.b]\naddress = "127.0.0.1:1"\n',
             "there must be two services",
