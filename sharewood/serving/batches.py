@@ -72,11 +72,11 @@ class Batches:
             rehearsal = Rehearsal.at(self.model.rank, masks)
             taken = self.take_in(rehearsal.party) if self._takes else None
             rehearsal.cut()
-            count = len(self.own_rows(shape, slice(0, shape.rows)))
-            features, shown = np.zeros((count, self.width), np.float32), np.ones(shape.rows, np.int64)
+            has = self.model.facts.layout.vertical or shape.owner == self.model.rank
+            features = np.zeros((shape.rows if has else 0, self.width), np.float32)
             if shape.owner == CLIENTS:
                 features = np.zeros((shape.rows, self.words), np.uint64)
-            self.predict(rehearsal.party, shape, features, shown, taken)
+            self.predict(rehearsal.party, shape, features, np.ones(shape.rows, np.int64), taken)
             self._demands[shape, masks] = rehearsal.cut()
         return self._demands[shape, masks]
 
@@ -94,11 +94,6 @@ class Batches:
         authentic = party.run(input_model(party, self.model.ensemble, self.model.facts.layout))
         require_macs(party, authentic.keyring)
         return authentic
-
-    def own_rows(self, shape: BatchShape, rows: slice) -> range:
-        """Return the places of the rows of a batch for which this party has features."""
-        has = self.model.facts.layout.vertical or shape.owner == self.model.rank
-        return range(shape.rows)[rows] if has else range(0)
 
     def layout(self, shape: BatchShape) -> Layout:
         """Return the model's layout with the rows of a batch."""
@@ -181,10 +176,10 @@ class Ready:
 
     def use(self, shape: BatchShape, work: Callable[[Lot], np.ndarray | None]) -> np.ndarray | None:
         """Do a batch's `work` with a lot, and have an equal lot made."""
-        kept = self._lots.get(shape)
-        result = work(kept.popleft() if kept else self._made(shape))
-        if kept is not None:
-            kept.append(self._made(shape))
+        lot = self.take(shape)
+        result = work(lot or self._made(shape))
+        if lot:
+            self.renew(shape)
         return result
 
     def take(self, shape: BatchShape) -> Lot | None:

@@ -173,7 +173,7 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
                 422, f"half: must have 1 to {offer.most} rows of {offer.width} words of 64 bits, in base64"
             )
         charged(request, len(keys))
-        margins = await _half(service, HalfJob(body.id, keys))
+        margins = await _margins(service, HalfJob(body.id, keys))
         counted(request, began)
         return HalfOfMargins(model=offer.model, half=to_text(margins))
 
@@ -211,24 +211,18 @@ class _Bodies:
                 self._held -= size
 
 
-async def _half(service: Service, job: HalfJob) -> np.ndarray:
-    """Wait for the other half, and then for this party's half of the margins."""
-    within = service.settings.half_within
-    answer = asyncio.wrap_future(job.margins)
+async def _margins(service: Service, job: Job | HalfJob) -> np.ndarray:
+    """Wait for the answer to a job; before, for the other half of a half."""
+    within, answer = service.settings.half_within, asyncio.wrap_future(job.margins)
     with _told(service):
         service.ask(job)
-        done, _ = await asyncio.wait([answer], timeout=within)
-        if not done and service.halves.withdraw(job):
-            raise HTTPException(
-                ALONE, f"the other half of this request has not arrived at {service.peer} in {within:g} s"
-            )
+        if isinstance(job, HalfJob):
+            done, _ = await asyncio.wait([answer], timeout=within)
+            if not done and service.halves.withdraw(job):
+                raise HTTPException(
+                    ALONE, f"the other half of this request has not arrived at {service.peer} in {within:g} s"
+                )
         return await asyncio.wait_for(answer, service.settings.answer_within)
-
-
-async def _margins(service: Service, job: Job) -> np.ndarray:
-    with _told(service):
-        service.ask(job)
-        return await asyncio.wait_for(asyncio.wrap_future(job.margins), service.settings.answer_within)
 
 
 @contextmanager

@@ -30,12 +30,26 @@ class Refused(SharewoodError):
 
 
 @dataclass(eq=False)
-class Job:
-    """One request: features float32[n, d] and, by columns, an id per row; `margins` is a future."""
+class Asked:
+    """A request; `margins` is a future of its answer."""
+
+    margins: Future[np.ndarray] = field(default_factory=Future, kw_only=True)
+
+    def end(self, outcome: np.ndarray | SharewoodError) -> None:
+        """Answer the request, or end it without an answer."""
+        with suppress(InvalidStateError):  # the client has given up
+            if isinstance(outcome, SharewoodError):
+                self.margins.set_exception(outcome)
+            else:
+                self.margins.set_result(outcome)
+
+
+@dataclass(eq=False)
+class Job(Asked):
+    """A request of rows: features float32[n, d] and, by columns, an id per row."""
 
     features: np.ndarray
     ids: Sequence[str] | None = None
-    margins: Future[np.ndarray] = field(default_factory=Future)
     begun: int = 0
     _parts: list[np.ndarray] = field(default_factory=list)
     _unknown: list[str] = field(default_factory=list)
@@ -49,17 +63,9 @@ class Job:
         self._unknown += unknown
         if sum(map(len, self._parts)) < len(self):
             return
-        if self._unknown:
-            others = f" and {len(self._unknown) - 1} more" if len(self._unknown) > 1 else ""
-            self.fail(UnknownIds(f"{peer} has no row with id {self._unknown[0]!r}{others}"))
-        else:
-            with suppress(InvalidStateError):  # the client has given up
-                self.margins.set_result(np.concatenate(self._parts))
-
-    def fail(self, why: SharewoodError) -> None:
-        """End the request without an answer."""
-        with suppress(InvalidStateError):
-            self.margins.set_exception(why)
+        others = f" and {len(self._unknown) - 1} more" if len(self._unknown) > 1 else ""
+        lacks = self._unknown and UnknownIds(f"{peer} has no row with id {self._unknown[0]!r}{others}")
+        self.end(lacks or np.concatenate(self._parts))
 
 
 @dataclass(frozen=True)
@@ -117,31 +123,22 @@ class Queue:
             self._jobs.clear()
             self._under_way, self.rows = [], 0
         for job in jobs:
-            job.fail(why)
+            job.end(why)
 
 
 @dataclass(eq=False)
-class HalfJob:
-    """A half of a client's request: keys uint64[n, d + o]; `margins` is a future of this party's half of them.
+class HalfJob(Asked):
+    """A half of a client's request: keys uint64[n, d + o]; its answer is this party's half of the margins.
 
     offered: whether the other service has heard of it.
     """
 
     id: str
     keys: np.ndarray
-    margins: Future[np.ndarray] = field(default_factory=Future)
     offered: bool = False
 
     def __len__(self) -> int:
         return len(self.keys)
-
-    def end(self, outcome: np.ndarray | SharewoodError) -> None:
-        """Answer the request, or end it without an answer."""
-        with suppress(InvalidStateError):  # the client has given up
-            if isinstance(outcome, SharewoodError):
-                self.margins.set_exception(outcome)
-            else:
-                self.margins.set_result(outcome)
 
 
 class Halves:
