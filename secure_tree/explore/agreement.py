@@ -26,6 +26,7 @@ from secure_tree.explore.noise import LARGEST
 from secure_tree.explore.own_table import WEIGHT_BITS, OwnTable, class_of
 from secure_tree.explore.precision import entropy, released_bits
 from secure_tree.public.config import validated
+from secure_tree.public.context import OwnerFacts
 from secure_tree.public.exact import ceil_log2, digest
 
 Refusal = Literal["", "class_rows", "bits", "rho", "cell_rows"]
@@ -71,14 +72,14 @@ class Explored:
     """The public facts of an exploration. names: of each party, by rows those of both under party 0.
 
     bins: with that of missing values, if there is one. exponent: None without weights. bits: of each part that is
-    released. spent: bits of earlier releases about the same labels.
+    released. spent: bits of earlier releases about the same labels. owners: of further rows, which `rows` also counts.
     """
 
     config: ExploreConfig
     run: str
     names: tuple[tuple[str, ...], tuple[str, ...]]
     categories: Dictionary
-    rows: tuple[int, int]
+    rows: tuple[int, ...]
     label_holder: int | None
     bins: int
     periods: bool
@@ -87,6 +88,7 @@ class Explored:
     spent: int
     rho_spent: float
     seconds: int
+    owners: tuple[OwnerFacts, ...] = ()
 
     @property
     def every(self) -> list[tuple[int, str]]:
@@ -109,8 +111,15 @@ class Explored:
         return (self.row_count + noise << (0 if self.exponent is None else WEIGHT_BITS)).bit_length()
 
 
-def agree(party: Party, config: ExploreConfig, own: OwnTable, missing: bool, ledger: Ledger | None) -> Explored:
-    """Exchange the facts of both tables. Raises ConfigError or DataError at both parties."""
+def agree(
+    party: Party,
+    config: ExploreConfig,
+    own: OwnTable,
+    missing: bool,
+    ledger: Ledger | None,
+    owners: tuple[OwnerFacts, ...] = (),
+) -> Explored:
+    """Exchange the facts of both tables; owners have been agreed on. Raises ConfigError, DataError at both parties."""
     weights = own.labels.weights
     mine = ExploreFacts.of(
         parameters=_flat(config),
@@ -120,7 +129,7 @@ def agree(party: Party, config: ExploreConfig, own: OwnTable, missing: bool, led
         labelled=own.labels.labels is not None,
         missing=missing,
         periods=own.period is not None,
-        exponent=None if weights is None else ceil_log2(float(max(weights.max(), 1e-300))),
+        exponent=None if weights is None or not weights.size else ceil_log2(float(max(weights.max(), 1e-300))),
         seconds=int(time.time()),
         token=party.draw(16).hex(),
         ledger=ledger is not None,
@@ -138,11 +147,16 @@ def agree(party: Party, config: ExploreConfig, own: OwnTable, missing: bool, led
         raise ConfigError("both parties must keep a ledger, or neither: one of them has none")
     if ledger:
         ledger.agree(theirs.lines, theirs.head, theirs.last)
-    return _joined(config, party.rank, mine, theirs, ledger)
+    return _joined(config, party.rank, mine, theirs, ledger, owners)
 
 
 def _joined(
-    config: ExploreConfig, rank: int, mine: ExploreFacts, theirs: ExploreFacts, ledger: Ledger | None
+    config: ExploreConfig,
+    rank: int,
+    mine: ExploreFacts,
+    theirs: ExploreFacts,
+    ledger: Ledger | None,
+    owners: tuple[OwnerFacts, ...],
 ) -> Explored:
     first, second = ordered = (mine, theirs) if rank == 0 else (theirs, mine)
     holder = None
@@ -165,23 +179,27 @@ def _joined(
     periods = mine.periods and theirs.periods
     if "psi" in config.statistics and config.partition == "vertical" and not periods:
         raise DataError("period must be given at both parties for psi by columns")
-    few = min(mine.rows, theirs.rows)
-    if few < config.floors.rows:
+    counts = [n for n in (mine.rows, theirs.rows, *(owner.rows for owner in owners)) if n or not owners]
+    if min(counts) < config.floors.rows:
+        of_owners = "".join(f", {owner.rows} of {owner.name}" for owner in owners)
         raise DataError(
             f"each party must have at least {config.floors.rows} rows (floors.rows), got {mine.rows} here and "
-            f"{theirs.rows} at the other"
+            f"{theirs.rows} at the other{of_owners}"
         )
-    rows, bins = (first.rows, second.rows), config.bins + (mine.missing or theirs.missing)
+    if owners and "psi" in config.statistics and not (mine.rows or theirs.rows):
+        raise DataError("psi compares the rows of the parties with those of owners, and the parties have none")
+    rows = first.rows, second.rows, *(owner.rows for owner in owners)
+    bins = config.bins + (mine.missing or theirs.missing)
     features = len(names[0]) + len(names[1])
     # A row of a party without weights counts 1.
-    given = [f.exponent for f in ordered if f.labelled]
+    given = [f.exponent for f in ordered if f.labelled] + [owner.weight for owner in owners]
     exponent = None if given == [None] * len(given) else max(e or 0 for e in given)
     bits = released_bits(config, rows, features, bins)
     run = pairing_id(first.token, second.token)
     earlier = [each for each in _releases(ledger) if each.label == config.label] if ledger else []
     spent, rho = sum(each.bits for each in earlier), sum(each.rho for each in earlier)
     return Explored(
-        config, run, names, categories, rows, holder, bins, periods, exponent, bits, spent, rho, first.seconds
+        config, run, names, categories, rows, holder, bins, periods, exponent, bits, spent, rho, first.seconds, owners
     )
 
 
@@ -242,6 +260,7 @@ def settle(party: Party, facts: Explored, own: OwnTable, ledger: Ledger | None, 
                 "options": _flat(config),
                 "schema": digest(facts.names, facts.categories),
                 "rows": facts.rows,
+                **({"owners": {owner.name: owner.id for owner in facts.owners}} if facts.owners else {}),
             }
         )
     )
@@ -249,12 +268,12 @@ def settle(party: Party, facts: Explored, own: OwnTable, ledger: Ledger | None, 
 
 
 def class_counts(own: OwnTable, config: ExploreConfig) -> list[int]:
-    """Return the number of a party's own rows of each class, [] without labels; numbers are cut at its own quantiles.
+    """Return the number of a party's own rows of each class, [] without any; numbers are cut at its own quantiles.
 
     Raises DataError.
     """
     labels = own.labels.labels
-    if labels is None:
+    if labels is None or not labels.size:
         return []
     edges = cut_labels(labels, config) if config.numbers else None
     found: list[int] = np.bincount(class_of(own, edges), minlength=config.classes).tolist()

@@ -15,6 +15,8 @@ Other = Literal["missing", "mean", "deviation", "correlation", "vif", "label_rat
 Rank = Literal["iv", "auc", "ks"]
 Reveal = Literal["names", "numbers", "woe"]
 OF_LABELS: tuple[Statistic, ...] = ("iv", "auc", "ks")
+# Statistics that follow from bins, as those of owners' rows must.
+OF_BINS = (*OF_LABELS, "psi", "missing", "label_rate")
 
 
 class Floors(Parameters):

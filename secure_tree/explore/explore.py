@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +17,12 @@ from mpc.host.encryption import FileKey
 from mpc.host.ledger import Ledger
 from mpc.party import Party
 from mpc.planning import planned
-from mpc.shares import AShare
+from mpc.shares import AShare, stack
+from secure_tree.data.contributed import Source
 from secure_tree.data.inputs import ColumnLike, TableLike
 from secure_tree.explore.agreement import Explored, agree, class_counts, settle
 from secure_tree.explore.config import OF_LABELS, ExploreConfig, Statistic
-from secure_tree.explore.histograms import STAGE, OwnSums, between_parties_or_periods, histograms, own_sums
+from secure_tree.explore.histograms import STAGE, Joined, OwnSums, between_parties_or_periods, histograms, own_sums
 from secure_tree.explore.moments import correlations, inflation, moments
 from secure_tree.explore.noise import deviation, draw, epsilon, noisy
 from secure_tree.explore.own_rows import OwnRows
@@ -26,6 +31,11 @@ from secure_tree.explore.precision import entropy, plain_fraction
 from secure_tree.explore.result import Exploration, Screened
 from secure_tree.explore.statistics import best, reveal_rounded, reveal_woe, rounded, shown_bins, statistic
 from secure_tree.interface.conventions import needs_party
+from secure_tree.owners.contributing import has_missing
+from secure_tree.owners.lines import Line
+
+# Fractional bits of a rate before it is rounded: 2^-24 of it, for fewer than 2^24 rows.
+_RATE_SCALE = 40
 
 
 def explore(
@@ -38,6 +48,7 @@ def explore(
     ids: ColumnLike | None = None,
     ledger: str | Path | None = None,
     key: FileKey | None = None,
+    contributed: Mapping[str, Line] | Source | None = None,
     **parameters: Any,
 ) -> Exploration:
     """Explore the tables of both parties, who must call this at the same time with the same parameters.
@@ -64,6 +75,9 @@ def explore(
         budget of bits.
     key : FileKey, optional
         Encrypts the hashes of this party's rows beside the ledger.
+    contributed : mapping or Stored, optional
+        By rows, owners of further rows who are no party, as of `fit`: their rows count in all statistics that follow
+        from bins. With a folder of collected rows, the joint edges are those of the collection.
     parameters
         As of `ExploreConfig`, such as `partition`, `top`, `statistics` and `reveal`.
 
@@ -82,7 +96,10 @@ def explore(
         raise ConfigError("an exploration must run in one process per party and without audit: connect without these")
     if config.partition == "vertical" and {"correlation", "vif"} & {*config.others} and not party.randomness.has_dealer:
         raise ConfigError("correlation and vif by columns need a dealer: leave them out of statistics")
-    table = OwnTable.read(X, y, sample_weight, period, config)
+    if contributed and period is not None:
+        raise ConfigError("period must be left out: rows of owners have none, and psi compares them with the parties'")
+    joined = Joined.of(party, config, contributed, X, y, sample_weight) if contributed else None
+    table = OwnTable.read(X, y, sample_weight, period, config, 0 if joined else 1)
     kept = Ledger(ledger) if ledger is not None else None
     rows = OwnRows(kept.path, key) if kept else None
     hashes = rows.hashes(table, None if ids is None else np.asarray(ids)) if rows else None
@@ -90,9 +107,11 @@ def explore(
     if config.partition == "vertical":
         bins = OwnBins.of(table, config.bins, config.floors.cell_rows)
         missing = bins.missing
+    elif joined:
+        missing = has_missing(joined.context.config)
     else:
         missing = any(bool(np.isnan(features).any()) for _, features in table.portions())
-    facts = agree(party, config, table, missing, kept)
+    facts = agree(party, config, table, missing, kept, joined.owners if joined else ())
     if config.partition == "horizontal":
         table = replace(table, categories=facts.categories)
     nearest = rows.nearest(hashes) if rows and hashes is not None else None
@@ -100,7 +119,7 @@ def explore(
     if rows and hashes is not None:
         rows.add(hashes)
     before = len(party.revealed)
-    own = own_sums(party, facts, table, bins)
+    own = own_sums(party, facts, table, bins, joined)
     chosen, numbers, woe = computed(party, facts, own)
     told, correlation, rate = _others(party, facts, table, own, chosen)
     counts = class_counts(table, config) if config.of_labels else []
@@ -170,7 +189,7 @@ def computed(
         numbers = reveal_rounded(party, facts, [(name, value) for name, value in found if name in config.shown])
         if config.reveal != "woe" or of_labels is None or woe is None:
             return numbers, None
-        shown = party.run(shown_bins(party, facts, *of_labels, _own_cells(facts, own, chosen)))
+        shown = party.run(shown_bins(party, facts, *of_labels, *_cells(facts, own, chosen)))
         return numbers, reveal_woe(party, facts, woe, shown)
 
     numbers, woe = planned(party, STAGE, program)
@@ -187,12 +206,16 @@ def own_noise(party: Party, facts: Explored) -> np.ndarray:
     return drawn << (0 if facts.exponent is None else WEIGHT_BITS)
 
 
-def _own_cells(facts: Explored, own: OwnSums, chosen: np.ndarray) -> np.ndarray | None:
-    """Return a party's own counts of each class and the others by bin, [2, groups, chosen, bins]; None by columns."""
+def _cells(facts: Explored, own: OwnSums, chosen: np.ndarray) -> tuple[np.ndarray | None, list[AShare]]:
+    """Return counts of each class and the others by bin, [2, groups, chosen, bins]: a party's own, None by columns; and
+    those of owners.
+    """
     if facts.label_holder is not None or own.labels is None:
-        return None
-    cells, groups = own.labels[:, chosen], facts.config.groups
-    return np.stack([cells[:groups], cells[groups:] - cells[:groups]])
+        return None, []
+    groups = facts.config.groups
+    cells, shared = own.labels[:, chosen], [each.labels[:, chosen] for each in own.owners]
+    of_owners = [stack([each[:groups], each[groups:] - each[:groups]]) for each in shared]
+    return np.stack([cells[:groups], cells[groups:] - cells[:groups]]), of_owners
 
 
 def _others(
@@ -201,7 +224,13 @@ def _others(
     """Return moments and correlations of the chosen features, and the rate of positives."""
     asked, found, matrix, rate = set(facts.config.others), dict[str, np.ndarray](), None, None
     numeric = facts.ordered[chosen]
-    if asked - {"label_rate"} and numeric.any():
+    if own.owners:
+        rows = reduce(add, (each.rows for each in own.owners), AShare(own.rows, party.rank))
+        if "missing" in asked:
+            found["missing"] = np.where(
+                numeric, _rates(party, facts, rows[chosen, facts.config.bins :], "missing"), np.nan
+            )
+    elif asked - {"label_rate"} and numeric.any():
         places, by_rows = chosen[numeric], facts.label_holder is None
         edges = np.array([own.starts[f] for f in places], np.float32) if by_rows else None
         known = (
@@ -217,11 +246,19 @@ def _others(
             found[name][numeric] = known[name]
     if "label_rate" in asked:
         mine = class_counts(table, facts.config)
-        positives = np.zeros(1) if not mine else np.array([(table.rows - mine[0]) / facts.row_count])
-        f = plain_fraction(facts.config, facts.row_count)
-        share = AShare(np.rint(np.ldexp(positives, 30)).astype(np.uint64), party.rank, 30)
-        what = f"the rate of positive labels, to {2.0**-f:.2g}"
-        opened = planned(party, STAGE, lambda party: party.reveal(party.run(rounded(party, share, f)), what=what))
-        assert opened is not None, "revealed to both"
-        rate = float(opened[0])
+        positives = AShare(np.array([[table.rows - mine[0] if mine else 0]], np.uint64), party.rank)
+        for each in own.owners:
+            first = 1 if facts.config.classes > 2 else 0
+            positives = positives + each.classes[first:].sum(axis=0)
+        rate = float(_rates(party, facts, positives, "positive labels")[0])
     return found, matrix if "correlation" in asked else None, rate
+
+
+def _rates(party: Party, facts: Explored, counts: AShare, of: str) -> np.ndarray:
+    """[rows], [d, k], to be added up -> their rounded fractions of all rows, float64[d], revealed to both."""
+    n, f = facts.row_count, plain_fraction(facts.config, facts.row_count)
+    share = counts.sum(axis=1).times(round(math.ldexp(1, _RATE_SCALE) / n)).at_scale(_RATE_SCALE)
+    what = f"the rate of {of}, to {2.0**-f:.2g}"
+    opened = planned(party, STAGE, lambda party: party.reveal(party.run(rounded(party, share, f)), what=what))
+    assert opened is not None, "revealed to both"
+    return opened

@@ -7,21 +7,40 @@ edges: quantiles of all rows, which become public as in secure_tree/setup/edges.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 
 from mpc.comparison.pooled_quantiles import masses_of, pooled_quantiles
+from mpc.errors import ConfigError, DataError
 from mpc.functions.sums_by_bin import sums_by_bin
 from mpc.party import Party
 from mpc.planning import planned
 from mpc.rounds import Steps
-from mpc.shares import AShare, concatenate
+from mpc.shares import AShare, concatenate, stack
+from secure_tree.agreement.training import agree_on_terms, agree_on_training
+from secure_tree.data.categories import dictionary
+from secure_tree.data.contributed import Source
+from secure_tree.data.inputs import ColumnLike, TableLike
+from secure_tree.data.own_rows import OwnRows
 from secure_tree.explore.agreement import Explored, check_classes, cut_labels
+from secure_tree.explore.config import OF_BINS, ExploreConfig
 from secure_tree.explore.own_table import WEIGHT_BITS, OwnBins, OwnTable, class_of, label_vectors, numbers_at, sums
+from secure_tree.explore.precision import least_of_class
+from secure_tree.explore.statistics import few_rows
+from secure_tree.interface.inputs import check_shares, open_contributed, own_rows
+from secure_tree.owners.contributing import MOST_EDGE_BITS
+from secure_tree.owners.lines import Line
+from secure_tree.owners.stored import Stored
+from secure_tree.owners.sums import SumsOfOwner, sums_of_owners
+from secure_tree.public.config import TrainConfig
+from secure_tree.public.context import OwnerFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2
-from secure_tree.setup.edges import EDGES, Known, columns, joint_edges, without
+from secure_tree.public.names import indicator
+from secure_tree.setup.edges import EDGES, Known, columns, cut_bins, joint_edges, without
 
 STAGE = "explore"
 # Bits of a float32 to which joint edges are rounded.
@@ -33,7 +52,7 @@ class OwnSums:
     """A party's own sums by bin, uint64[.., d, bins], and where the bins of its features, or all features, begin.
 
     labels: for each class compared and for all rows; None without own labels. periods: of both periods; None without.
-    rows: how many of its rows each bin has. bins: those of a party by columns.
+    rows: how many of its rows each bin has. bins: those of a party by columns. owners: sums of further owners' rows.
     """
 
     labels: np.ndarray | None
@@ -42,9 +61,114 @@ class OwnSums:
     starts: list[list[float] | list[str]]
     bins: OwnBins | None
     vectors: np.ndarray | None
+    owners: list[SumsOfOwner] = field(default_factory=list)
 
 
-def own_sums(party: Party, facts: Explored, own: OwnTable, bins: OwnBins | None) -> OwnSums:
+@dataclass(frozen=True)
+class Joined:
+    """A party's rows as a training has them, and rows of further owners. names: of its features."""
+
+    context: TrainingContext
+    own: OwnRows
+
+    @classmethod
+    def of(
+        cls,
+        party: Party,
+        config: ExploreConfig,
+        given: Mapping[str, Line] | Source,
+        X: TableLike,
+        y: ColumnLike | None,
+        weights: ColumnLike | None,
+    ) -> Joined:
+        """Let owners contribute rows, as to a training. Raises ConfigError, DataError, PeerFailure."""
+        if config.partition == "vertical" or config.numbers:
+            raise ConfigError('rows of owners are explored with partition="horizontal", and classes as labels')
+        if others := [s for s in config.statistics if s not in OF_BINS]:
+            raise ConfigError(
+                f"{', '.join(others)} need values, and of the owners' rows there are bins: leave them out"
+            )
+        objective = {"objective": "multi:ova", "num_class": config.classes} if config.classes > 2 else {}
+        fresh = {"edges": "joint", "edge_bits": MOST_EDGE_BITS, "max_bin": config.bins, "missing": "all", **objective}
+        terms = given.collected() if isinstance(given, Stored) else TrainConfig.of(**fresh)
+        if terms.objective != TrainConfig.of(**objective).objective or (terms.num_class or 2) != config.classes:
+            raise ConfigError(f"owners contributed labels of {terms.objective}, which must be {config.classes} classes")
+        if terms.scale_pos_weight != 1:
+            raise ConfigError("rows that were collected with scale_pos_weight cannot be explored: collect without it")
+        known = agree_on_terms(party, terms, dictionary(X))
+        own = own_rows(party, X, y, weights, None, terms, known, 0)
+        open_contributed(party, given, terms, known, own)
+        context = agree_on_training(party, terms, own)
+        check_shares(context, own)
+        if (size := context.layout.sizes[0]) != config.bins:
+            raise ConfigError(f"bins must be {size}, as the owners' rows have, got {config.bins}")
+        return cls(context, own)
+
+    @property
+    def owners(self) -> tuple[OwnerFacts, ...]:
+        assert self.own.contributed, "they were opened"
+        return self.own.contributed.owners
+
+    def sums(self, party: Party, facts: Explored) -> tuple[np.ndarray, list[SumsOfOwner]]:
+        """Return the joint edges of the features explored, float32[d, K], 0 for categories, and the owners' sums.
+
+        Raises DataError at both parties if an owner has too few rows of a class.
+        """
+        contributed = self.own.contributed
+        assert contributed, "they were opened"
+        edges = cut_bins(party, self.context, self.own).edges
+        unit = None if facts.exponent is None else facts.exponent - WEIGHT_BITS
+        found = list(sums_of_owners(party, self.context, contributed, edges, unit, WEIGHT_BITS))
+        if facts.config.of_labels:
+            _check_owners(party, facts, found)
+        place = {name: f for f, name in enumerate(self.context.facts.names)}
+        of = np.zeros((len(facts.names[0]), facts.config.bins), np.float32)
+        numeric = [f for f, name in enumerate(facts.names[0]) if name in place]
+        of[numeric] = edges[[place[facts.names[0][f]] for f in numeric]]
+
+        def joined(words: np.ndarray) -> np.ndarray:
+            """Sums by bin of features and indicators -> those of features and categories."""
+            out = np.zeros((*words.shape[:-2], len(of), facts.bins), np.uint64)
+            last = facts.config.bins
+            for f, name in enumerate(facts.names[0]):
+                if name in place:
+                    out[..., f, :] = words[..., place[name], :]
+                    continue
+                for c, category in enumerate(facts.categories[name]):
+                    hot = words[..., place[indicator(name, category)], :]
+                    out[..., f, min(c, last - 1)] += hot[..., 1:last].sum(axis=-1, dtype=np.uint64)
+                    out[..., f, last:] = hot[..., last:]
+            return out
+
+        return of, [replace(o, labels=o.labels.map(joined), rows=o.rows.map(joined)) for o in found]
+
+
+def _check_owners(party: Party, facts: Explored, owners: Sequence[SumsOfOwner]) -> None:
+    """Raise DataError at both parties if an owner has too few rows of a class, or labels of too small an entropy."""
+    config = facts.config
+    bits = (facts.spent + sum(facts.bits.values())) / config.floors.bits
+    counts, least = [], []
+    for each in owners:
+        rows = each.owner.rows
+        none = each.classes[:0] if config.classes > 2 else rows - each.classes
+        counts.append(concatenate([each.classes, none]))
+        least.append(least_of_class(rows, config.classes, bits, config.floors.class_rows))
+    what = "whether the classes of an owner have enough rows"
+    few = planned(
+        party, STAGE, lambda party: party.reveal(party.run(few_rows(party, facts, stack(counts), least)), what=what)
+    )
+    assert few is not None, "revealed to both"
+    if few.any():
+        k = int(few.argmax())
+        raise DataError(
+            f"{owners[k].owner.name}: has fewer than {least[k]} rows of a class, which {config.floors.class_rows} rows "
+            f"(floors.class_rows) or the bits that are told of its labels (floors.bits) ask for"
+        )
+
+
+def own_sums(
+    party: Party, facts: Explored, own: OwnTable, bins: OwnBins | None, joined: Joined | None = None
+) -> OwnSums:
     """Add up a party's own rows by bin; by rows, after the joint edges are found. Stage: explore."""
     config, size = facts.config, facts.bins
     vectors = None
@@ -53,16 +177,18 @@ def own_sums(party: Party, facts: Explored, own: OwnTable, bins: OwnBins | None)
         vectors = label_vectors(own, config, edges, facts.exponent)
     periods = None if own.period is None else np.stack([own.period == 1, own.period == 0])
     ones = np.ones((1, own.rows), np.uint8)
-    given = [v for v in (vectors, periods, ones) if v is not None]
-    every = np.concatenate(given) if len(given) > 1 else ones
+    counted = [v for v in (vectors, periods, ones) if v is not None]
+    every = np.concatenate(counted) if len(counted) > 1 else ones
     parts, starts = [], list[list[float] | list[str]]()
+    given, owners = joined.sums(party, facts) if joined else (None, [])
     if bins is not None:
         starts = bins.starts
         parts.append(sums(bins.numbers, size, every))
     else:
         categorical = ~facts.ordered
         for some, features in own.portions():
-            joint = joint_edges_of(party, facts, features, config.bins, np.flatnonzero(categorical[some]).tolist())
+            without_edges = np.flatnonzero(categorical[some]).tolist()
+            joint = joint_edges_of(party, facts, features, config.bins, without_edges) if given is None else given[some]
             parts.append(sums(numbers_at(features, joint, categorical[some]), size, every))
             names = facts.names[0][some]
             starts += [facts.categories.get(name, line.tolist()) for name, line in zip(names, joint, strict=True)]
@@ -76,6 +202,7 @@ def own_sums(party: Party, facts: Explored, own: OwnTable, bins: OwnBins | None)
         starts,
         bins,
         vectors,
+        owners,
     )
 
 
@@ -134,12 +261,16 @@ def histograms(party: Party, facts: Explored, own: OwnSums) -> Steps[tuple[AShar
             rows = own.rows[None] if party.rank == p else np.zeros((1, d, facts.bins), np.uint64)
             found_sums = concatenate([found_sums, AShare(rows, party.rank)])
         shares.append(found_sums)
-    every = concatenate(shares, axis=1)
+    every = reduce(add, (each.labels for each in own.owners), concatenate(shares, axis=1))
     return every[:groups], every[groups:] - every[:groups]
 
 
 def between_parties_or_periods(party: Party, facts: Explored, own: OwnSums) -> tuple[AShare, AShare]:
-    """[rows], [rows] by bin, [d, bins], of the later and the earlier period or, without periods, of the parties."""
+    """[rows], [rows] by bin, [d, bins], of the later and the earlier period or, without periods, of the parties; with
+    further owners, of the parties and of the owners.
+    """
+    if own.owners:
+        return AShare(own.rows, party.rank), reduce(add, (each.rows for each in own.owners))
     start = len(facts.names[0]) if facts.label_holder is not None and party.rank == 1 else 0
     whole = np.zeros((2, len(facts.every), facts.bins), np.uint64)
     mine = own.rows[None] if own.periods is None else own.periods

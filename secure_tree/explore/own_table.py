@@ -47,8 +47,12 @@ class OwnTable:
         weights: ColumnLike | None,
         period: ColumnLike | None,
         config: ExploreConfig,
+        least: int = 1,
     ) -> OwnTable:
-        """Check everything but the features, which are checked as they are read. Raises DataError."""
+        """Check everything but the features, which are checked as they are read. A party has at least `least` rows.
+
+        Raises DataError.
+        """
         frame = frame_of(X)
         if frame is None:
             array: Any = np.asarray(X)
@@ -64,7 +68,7 @@ class OwnTable:
         empty = np.zeros((n, 0))
         if weights is not None and y is None:
             raise DataError("sample_weight must be given only at a party with labels")
-        labels = read_training(empty, y, weights, TrainConfig.of(partition="vertical", **kind))
+        labels = read_training(empty, y, weights, TrainConfig.of(partition="vertical", **kind), least=least)
         periods = None
         if period is not None:
             given = read_training(empty, period, None, _ANY)
@@ -221,6 +225,8 @@ def class_of(table: OwnTable, edges: np.ndarray | None) -> np.ndarray:
 
 def sums(numbers: np.ndarray, size: int, vectors: np.ndarray) -> np.ndarray:
     """Bins [n, d] below size, vectors [v, n] -> their sums by feature and bin, uint64[v, d, size]."""
+    if not len(numbers):
+        return np.zeros((len(vectors), numbers.shape[1], size), np.uint64)
     found = BinColumns(np.ascontiguousarray(numbers), size).apply(vectors.astype(np.uint64))
     return found.reshape(len(vectors), -1, size)
 

@@ -18,9 +18,12 @@ WOE_FRACTION = 3
 _LOG_BITS, _DIVERGENCE_BITS = 5, 6
 
 
-def fraction(statistic: Statistic, config: ExploreConfig, rows: tuple[int, int], bins: int) -> int:
-    """Return the bits behind the point."""
-    first, second = rows if statistic == "psi" and config.partition == "horizontal" else (sum_of(config, rows) / 2,) * 2
+def fraction(statistic: Statistic, config: ExploreConfig, rows: tuple[int, ...], bins: int) -> int:
+    """Return the bits behind the point. rows: of both parties, and of each owner."""
+    first = second = sum_of(config, rows) / 2
+    if statistic == "psi" and config.partition == "horizontal":
+        cut = 2 if len(rows) > 2 else 1
+        first, second = sum(rows[:cut]), sum(rows[cut:])
     if statistic in ("iv", "psi"):
         error = math.sqrt(2 * (bins - 1)) * (1 / first + 1 / second)
     else:
@@ -35,12 +38,12 @@ def plain_fraction(config: ExploreConfig, rows: int) -> int:
     return max(1, min(ceil_log2(10.0**config.floors.digits), ceil_log2(math.sqrt(rows))))
 
 
-def sum_of(config: ExploreConfig, rows: tuple[int, int]) -> int:
-    """Return the number of rows of both tables together."""
+def sum_of(config: ExploreConfig, rows: tuple[int, ...]) -> int:
+    """Return the number of rows of all tables together."""
     return sum(rows) if config.partition == "horizontal" else rows[0]
 
 
-def released_bits(config: ExploreConfig, rows: tuple[int, int], features: int, bins: int) -> dict[str, int]:
+def released_bits(config: ExploreConfig, rows: tuple[int, ...], features: int, bins: int) -> dict[str, int]:
     """Return the bits of each part of a release about the labels: names, numbers and weights of evidence."""
     chosen, groups = min(config.top, features), config.groups
     found = {}
@@ -61,3 +64,17 @@ def entropy(counts: list[int]) -> float:
     """Return the entropy of labels in bits, n H(P / n) for two classes, from the number of rows of each class."""
     n = sum(counts)
     return sum(c * math.log2(n / c) for c in counts if c)
+
+
+def least_of_class(rows: int, classes: int, bits: float, least: int) -> int:
+    """Return the fewest rows of each class, at least `least`, of which so many of `rows` labels have an entropy of at
+    least `bits`; more than rows / classes if there are none.
+
+    The entropy is least where all classes but one have the fewest rows.
+    """
+    low, high = least, max(least, rows // classes + 1)
+    while low < high:
+        middle = (low + high) // 2
+        enough = entropy([middle] * (classes - 1) + [rows - (classes - 1) * middle]) >= bits
+        low, high = (low, middle) if enough else (middle + 1, high)
+    return low

@@ -70,17 +70,17 @@ class Screened:
 class Exploration:
     """What was revealed. Features are those named, in the order of the tables, as (party, name).
 
-    run: a random id. rows: of each party. numbers: by statistic, float64[groups, features]. woe: float64[groups,
-    features, bins], NaN where hidden. moments: missing rate, mean, deviation and vif, float64[features] each, NaN for
-    categories. correlation: float64[features, features]. starts: where the bins of this party's features begin. own:
-    statistics of this party's features, and quantiles: of those named, from its own rows only; counts: its own rows of
-    each class. bits: what was revealed about the labels, by part; spent: before; budget: of this party's labels, None
-    without. privacy: rho, epsilon and delta of the labels, None without noise.
+    run: a random id. rows: of each party, and of each owner. numbers: by statistic, float64[groups, features]. woe:
+    float64[groups, features, bins], NaN where hidden. moments: missing rate, mean, deviation and vif,
+    float64[features] each, NaN for categories. correlation: float64[features, features]. starts: where the bins of
+    this party's features begin. own: statistics of this party's features, and quantiles: of those named, from its own
+    rows only; counts: its own rows of each class. bits: what was revealed about the labels, by part; spent: before;
+    budget: of this party's labels, None without. privacy: rho, epsilon and delta of the labels, None without noise.
     """
 
     run: str
     config: ExploreConfig
-    rows: tuple[int, int]
+    rows: tuple[int, ...]
     screened: Screened
     features: list[tuple[int, str]]
     numbers: Mapping[str, np.ndarray]

@@ -81,11 +81,13 @@ def rounded(party: Party, values: AShare, fractions: int) -> Steps[AShare]:
     return (yield from floor.steps(party, values + (1 << shift - 1), shift))
 
 
-def shown_bins(party: Party, facts: Explored, p: AShare, q: AShare, own: np.ndarray | None) -> Steps[BShare]:
+def shown_bins(
+    party: Party, facts: Explored, p: AShare, q: AShare, own: np.ndarray | None, owners: Sequence[AShare] = ()
+) -> Steps[BShare]:
     """[p], [q], [groups, d, bins] -> <each class has enough rows in the bin>.
 
     By rows, a bin is shown if each party's own rows of each class are none or enough: `own` are its counts of p and q,
-    [2, groups, d, bins].
+    [2, groups, d, bins]; and likewise those of every owner, [2, groups, d, bins].
     """
     # A weight is at most a unit of 2^12, so that as many units are no fewer rows.
     unit = 0 if facts.exponent is None else WEIGHT_BITS
@@ -96,7 +98,29 @@ def shown_bins(party: Party, facts: Explored, p: AShare, q: AShare, own: np.ndar
         return (yield from and_bits.steps(party, ~few[0, ..., 0], ~few[1, ..., 0]))
     enough = ((own == 0) | (own >= least)).all(axis=0).astype(np.uint8)
     parts = [BShare(enough if party.rank == r else np.zeros_like(enough), party.rank) for r in (0, 1)]
-    return (yield from and_bits.steps(party, *parts))
+    if not owners:
+        return (yield from and_bits.steps(party, *parts))
+    few = yield from below.steps(party, stack(list(owners)), [least, 1], facts.bits_of_counts + 1)
+    # Few, but not none.
+    conditions = [~(few[k, i, ..., 0] ^ few[k, i, ..., 1]) for k in range(len(owners)) for i in (0, 1)]
+    return (yield from _all(party, stack([*parts, *conditions])))
+
+
+def few_rows(party: Party, facts: Explored, classes: AShare, least: Sequence[int]) -> Steps[BShare]:
+    """[rows of each class], [owners, classes], and the fewest of each owner -> <it has fewer of one>, [owners]."""
+    bits = facts.row_count.bit_length() + 1
+    short = classes - np.array(least)[:, None]
+    few = yield from below.steps(party, short, [0], bits)
+    return ~(yield from _all(party, ~few[..., 0].map(np.transpose)))
+
+
+def _all(party: Party, bits: BShare) -> Steps[BShare]:
+    """<b>, [k, ..] -> <all of the first axis>, [..]."""
+    while len(bits) > 1:
+        half = len(bits) // 2
+        both = yield from and_bits.steps(party, bits[:half], bits[half : 2 * half])
+        bits = concatenate([both, bits[2 * half :]])
+    return bits[0]
 
 
 def reveal_rounded(party: Party, facts: Explored, values: Sequence[tuple[Statistic, AShare]]) -> dict[str, np.ndarray]:

@@ -47,7 +47,7 @@ def admit(party: Party, context: TrainingContext, contributed: Contributed, edge
     Raises DataError at both parties, which names the owner.
     """
     labels, weights = [], []
-    for k, words, bits, of_rows in _checked(party, context, contributed, edges):
+    for k, words, bits, of_rows in checked(party, context, contributed, edges):
         trained, held = contributed.trained[k], contributed.held[k]
         if words is None:
             contributed.packed.append(np.packbits(bits[trained].bits, axis=1))
@@ -78,11 +78,11 @@ def examine(
     party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray
 ) -> Iterator[tuple[OwnerFacts, BShare, BShare, BShare | None]]:
     """Get the bins at these edges, and check them; yield <bins>, <labels>, <weights> by owner. Raises DataError."""
-    for k, _, bits, _ in _checked(party, context, contributed, edges):
+    for k, _, bits, _ in checked(party, context, contributed, edges):
         yield contributed.owners[k], bits, contributed.labels[k], contributed.weights[k]
 
 
-def _checked(
+def checked(
     party: Party, context: TrainingContext, contributed: Contributed, edges: np.ndarray
 ) -> Iterator[tuple[int, AShare | None, BShare, AShare]]:
     """Yield of each owner that is not left out: its number, [bins] of the rows to train on, <bins> and [labels] of all

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from secure_tree.owners.contributing import refuse_unsupported
 from secure_tree.public.bounds import NO_BOUNDS, Bounds, check_consent
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerFacts
+from secure_tree.public.names import covers
 
 FORMAT = 4
 # Where halves are until all of them are complete at both parties.
@@ -147,19 +148,19 @@ class Stored:
         refuse_unsupported(config)
         owners, labels, weights, edges = [], [], list[BShare | None](), []
         for name, path in self.paths.items():
-            facts, arrays = self._read(party, config, name, path)
+            facts, arrays = self._read(party, config, name, path, names)
             with reading(path, _WHAT):
-                _check_names(path, tuple(facts["names"]), names)
+                places = _places(path, facts["names"], names)
                 own: dict[str, Any] = {fact: facts[fact] for fact in ("id", "rows", *_FACTS)}
                 owners.append(OwnerFacts(name, **{**own, "reveal_to": tuple(own["reveal_to"])}))
                 self.bounds.check_rows(owners[-1])
                 labels.append(_bits(arrays, "labels", party.rank))
                 weights.append(None if facts["weight"] is None else _bits(arrays, "weights", party.rank))
-                edges.append(arrays["edges"])
+                edges.append(arrays["edges"][places])
         if any(not np.array_equal(edges[0], each) for each in edges):
             raise DataError("contributions with other joint edges than the others must be collected together with them")
         check_consent(owners)
-        self._rank = party.rank
+        self._rank, self._names = party.rank, names
         held = [held_rows(config, owner.rows) for owner in owners]
         return Contributed(tuple(owners), labels, weights, [], held, self, edges[0])
 
@@ -177,22 +178,43 @@ class Stored:
             ids.append(arrays.get("ids"))
         return ContributedColumns(config, party.rank, owners, parts, bits, ids, self)
 
-    def _read(self, party: Party, config: TrainConfig, name: str, path: Path) -> tuple[dict[str, Any], Arrays]:
-        """Read this party's half of an owner's contribution to trainings with these parameters."""
+    def collected(self) -> TrainConfig:
+        """Return the parameters on which the contributions depend. Raises ConfigError, DataError."""
+        path = next(iter(self.paths.values()))
+        facts, _ = read_arrays(path, _WHAT, self._key, _ROLE)
+        with reading(path, _WHAT):
+            edges = "joint" if facts["same"]["partition"] == "horizontal" else "private"
+            return TrainConfig.of(edges=edges, **facts["same"])
+
+    def _read(
+        self, party: Party, config: TrainConfig, name: str, path: Path, names: Sequence[str] | None = None
+    ) -> tuple[dict[str, Any], Arrays]:
+        """Read this party's half of an owner's contribution to trainings with these parameters, by rows of features
+        `names`.
+        """
         facts, arrays = read_arrays(path, _WHAT, self._key, _ROLE)
         with reading(path, _WHAT):
             if facts["format"] != FORMAT:
                 raise DataError(f"{path}: contribution format {facts['format']}, this Sharewood reads {FORMAT}")
             if facts["owner"] != name or facts["rank"] != party.rank:
                 raise DataError(f"{path}: is the half of {facts['owner']}'s contribution at party {facts['rank']}")
-            _check_same(path, facts["same"], _same(config))
+            then = facts["same"]
+            if names is not None and isinstance(then["missing"], list):
+                there = [m for m in then["missing"] if any(covers(m, name) for name in names)]
+                then = {**then, "missing": there or "none"}
+            _check_same(path, then, _same(config))
         return facts, arrays
 
     def at(self, edges: np.ndarray, missing: bool) -> Iterator[BShare]:
         for path in self.paths.values():
-            _, arrays = read_arrays(path, _WHAT, self._key, _ROLE)
+            facts, arrays = read_arrays(path, _WHAT, self._key, _ROLE)
             with reading(path, _WHAT):
                 bits = _bits(arrays, "bins", self._rank)
+                # A training has some of the features that were collected.
+                places = _places(path, facts["names"], self._names)
+                hot = bits.bits.reshape(len(bits), len(facts["names"]), -1)
+                kept = hot[:, places, : edges.shape[1] + missing].reshape(len(bits), -1)
+                bits = BShare(kept, self._rank)
             yield bits
 
     def refuse(self, owner: OwnerFacts, error: SharewoodError) -> None:
@@ -221,7 +243,10 @@ def _check_same(path: Path, then: dict[str, object], now: dict[str, object]) -> 
             )
 
 
-def _check_names(path: Path, collected: tuple[str, ...], names: tuple[str, ...]) -> None:
-    """Raise ConfigError unless halves were collected for the features of this training."""
-    if collected != names:
+def _places(path: Path, collected: Sequence[str], names: tuple[str, ...]) -> list[int]:
+    """Return the places of a training's features among those collected. Raises ConfigError if one is not there."""
+    places = {name: f for f, name in enumerate(collected)}
+    found = [places[name] for name in names if name in places]
+    if len(found) < len(names) or found != sorted(found):
         raise ConfigError(f"{path}: was collected for other features than those of this training: collect again")
+    return found

@@ -105,7 +105,7 @@ def fit(
     same: dict[str, Plain] = {
         "checkpoints": checkpoints is not None,
         _IN_SHARDS: isinstance(rows, Sharded),
-        **_of_owners(contributed or {}),
+        **of_owners(contributed or {}),
     }
     known, theirs = _agreed_parameters(party, "train", parameters, same, rows, validation, minimum_rows)
     config = TrainConfig.of(**known)
@@ -187,7 +187,7 @@ def collect(
     bounds: Bounds = NO_BOUNDS,
 ) -> tuple[OwnerFacts, ...]:
     """Keep what owners contribute to trainings with these parameters, as `SecureXGBClassifier.collect`."""
-    same = _of_owners(lines, bounds)
+    same = of_owners(lines, bounds)
     known, theirs = _agreed_parameters(party, "collect", parameters, same, rows)
     config, source = TrainConfig.of(**known), lines
     if config.partition == "vertical":
@@ -195,7 +195,7 @@ def collect(
     return _kind(config)(**known).collect(party, rows.features, rows.labels, source, folder, key, rows.weights, bounds)
 
 
-def _of_owners(contributed: Given, bounds: Bounds = NO_BOUNDS) -> dict[str, Plain]:
+def of_owners(contributed: Given, bounds: Bounds = NO_BOUNDS) -> dict[str, Plain]:
     """Return what both parties must say of owners: their names, unless some may be left out, and the bounds."""
     names: list[str] = []
     if isinstance(contributed, Owners | Stored):

@@ -96,7 +96,7 @@ def _told(found: Exploration, name: str, parties: tuple[str, str]) -> Section:
     """List what was public and who learned what; the bits; and what no floor prevents."""
     config, rows = found.config, found.rows
     facts = [
-        f"{rows[0]:,} rows" if config.partition == "vertical" else f"{rows[0]:,} and {rows[1]:,} rows",
+        f"{rows[0]:,} rows" if config.partition == "vertical" else f"{' and '.join(f'{n:,}' for n in rows)} rows",
         f"the names of {found.screened.of_features:,} features with their categories, whether values are missing",
         *(["the edges of the bins, quantiles of all rows"] if config.partition == "horizontal" else []),
         *(["missing rates, means and deviations, as their owners publish them"] if found.moments else []),

@@ -5,6 +5,8 @@ Both learn which features are named, and what else the section reveals. A ledger
 
 from __future__ import annotations
 
+import logging
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -16,14 +18,17 @@ from secure_tree.explore.explore import explore as explore_tables
 from secure_tree.explore.result import Exploration
 from sharewood.commands.options import Config, FilesKey, Json, PartyName, Passphrase, TableOut
 from sharewood.job.config import HostsConfig
+from sharewood.job.owners import contributed
 from sharewood.job.session import bringing, connected
-from sharewood.job.work import JobFacts, agree, check_ids
+from sharewood.job.work import JobFacts, agree, check_ids, of_owners
 from sharewood.logs import in_json, say, say_document
 from sharewood.report.figures import InputFiles, Run
 from sharewood.report.run import PartyCosts, PartyReport, print_costs, write_reports
 from sharewood.tables.files import writable, write_frame
 from sharewood.tables.tables import read_table
 from sharewood.warming_up import warm_up
+
+log = logging.getLogger("sharewood")
 
 
 @dataclass
@@ -70,7 +75,10 @@ def explore_party(
         if config.shards or config.audit:
             raise ConfigError("explore must run without shards and without audit: leave them out of the configuration")
         own, columns, parameters = config.party(name), config.columns(name), config.exploring
-        if parameters.partition == "horizontal" and parameters.of_labels and columns.named("label") is None:
+        by_rows = parameters.partition == "horizontal"
+        if config.owners and not by_rows:
+            log.warning("columns of owners are not explored: this explores those of the parties")
+        if by_rows and parameters.of_labels and columns.named("label") is None:
             raise ConfigError(f"parties.{name}.columns must declare a label: by rows, each party has its own labels")
         data = config.needs(name, "train_data")
         rows = read_table(data, columns, lambda _: True)
@@ -80,20 +88,22 @@ def explore_party(
 
     def program(party: Party) -> tuple[ExplorationReport, Exploration]:
         warm_up(config.offline, config.ot)
-        facts = JobFacts.of(job="explore", same={}, ids=rows.has_ids)
-        theirs = agree(party, facts)
-        if parameters.partition == "vertical":
-            check_ids(party, theirs, rows)
-        found = explore_tables(
-            party,
-            rows.features,
-            rows.labels,
-            rows.weights,
-            ids=rows.ids,
-            ledger=own.ledger,
-            key=key,
-            **parameters.model_dump(),
-        )
+        with contributed(config, name, key) if by_rows else nullcontext() as owners:
+            facts = JobFacts.of(job="explore", same=of_owners(owners) if owners else {}, ids=rows.has_ids)
+            theirs = agree(party, facts)
+            if not by_rows:
+                check_ids(party, theirs, rows)
+            found = explore_tables(
+                party,
+                rows.features,
+                rows.labels,
+                rows.weights,
+                ids=rows.ids,
+                ledger=own.ledger,
+                key=key,
+                contributed=owners,
+                **parameters.model_dump(),
+            )
         if own.screened:
             found.screened.save(own.screened)
         names = found.screened.names

@@ -91,6 +91,30 @@ def test_owners_that_have_left_are_trained_on_again_and_again(place):
     assert again[0] == 2 and "has no contribution of bank_d" in again[2]
 
 
+def test_collected_rows_are_screened_and_trained_on(place):
+    explore = "\n[explore]\ntop = 2\nbins = 8\nfloors = {rows = 50, class_rows = 5, bits = 1.0}\n"
+    for name in ROLES[:2]:
+        path = place / f"{name}.toml"
+        lines = path.read_text().replace(f"[parties.{name}]", f'[parties.{name}]\nscreened = "{name}.screened.json"')
+        path.write_text(lines + explore)
+    with dealing(3, cwd=place):
+        owners = {name: contributing(name, place) for name in OWNERS}
+        both("collect", cwd=place)
+        ends_of(owners)
+        said = both("explore", "--json", "{}.explore.json", cwd=place)
+        work = {
+            name: start("train", "--config", f"{name}.toml", "--party", name, "--json", f"{name}.train.json",
+                        "--screened", f"{name}.screened.json", cwd=place)
+            for name in ROLES[:2]
+        }  # fmt: skip
+        ends = ends_of(work)
+    assert all(status == 0 for status, _, _ in ends.values()), ends
+    assert "whether the classes of an owner have enough rows" in said[0]
+    assert json.loads((place / "party_b.explore.json").read_text())["features"] == {"party_a": ["u", "v"]}
+    report = json.loads((place / "party_a.train.json").read_text())
+    assert report["data"]["owners"] == {"bank_c": 90, "bank_d": 60} and report["data"]["features"] == 2
+
+
 @pytest.mark.long
 def test_numbers_with_weights_are_collected_trained_on_and_cross_validated(place):
     for name in (*ROLES[:2], *OWNERS):
