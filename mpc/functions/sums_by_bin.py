@@ -51,22 +51,22 @@ PORTION = 1 << 26
 
 @correlation
 class ChosenSums:
-    """The sums of the one-hot rows that one party keeps, where the bits are 1 that the other keeps, modulo 2^8.
+    """The sums of the rows that one party keeps, where the bits are 1 that the other keeps, [count, blocks, width].
 
-    Both keep theirs under one number. [count, blocks, features * size].
+    Both keep theirs under one number. Rows are one-hots of bins, or words of the ring.
     """
 
     number: int
     owner: int
     rows: int
-    features: int
-    size: int
+    width: int
     count: int
     block: int
+    ring: Z2k
 
     def deal(self, view: View) -> np.ndarray:
-        shape = (self.count, *blocks_of(self.rows, self.block), self.features * self.size)
-        return view.derived(Z8, shape, RowsByBits(self))
+        shape = (self.count, *blocks_of(self.rows, self.block), self.width)
+        return view.derived(self.ring, shape, RowsByBits(self))
 
 
 @dataclass(frozen=True)
@@ -80,19 +80,20 @@ class RowsByBits:
 
     def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
         of, own = self.of, pair.operands.kept(self.of.number)
-        width, chooser = of.features * of.size, 1 - of.owner
+        chooser, dtype = 1 - of.owner, of.ring.dtype
+        words = None
+        if pair.rank == of.owner:
+            words = own if isinstance(own, np.ndarray) else np.zeros((of.rows, of.width), dtype)
+            if isinstance(own, BinColumns):
+                np.put_along_axis(words, own.bins + np.arange(0, of.width, own.size), 1, axis=1)
         asked = []
         for v in range(of.count):
-            words = choices = None
-            if pair.rank == of.owner:
-                words = np.zeros((of.rows, width), np.uint8)
-                if own is not None:
-                    np.put_along_axis(words, own.bins + np.arange(of.features) * of.size, 1, axis=1)
-            else:
+            choices = None
+            if pair.rank == chooser:
                 choices = np.zeros(of.rows, np.uint8) if own is None else own[v]
-            asked.append(Transfer(chooser, of.rows, width, Z8, choices, words))
+            asked.append(Transfer(chooser, of.rows, of.width, of.ring, choices, words))
         starts = np.arange(0, of.rows, of.block)
-        return np.stack([np.add.reduceat(share, starts, axis=0, dtype=np.uint8) for share in (yield asked)])
+        return np.stack([np.add.reduceat(share, starts, axis=0, dtype=dtype) for share in (yield asked)])
 
 
 def _blocks(ring: Z2k, bits: int) -> int:
@@ -136,7 +137,9 @@ def sums_by_bin(
         vectors = AShare(own.astype(ring.dtype), party.rank)
         d = some.stop - some.start
         if block and not party.randomness.has_dealer:
-            by_block = _chosen(party, owner, columns, vectors, rows, d, size, block)
+            kept = vectors.words if columns is None else columns
+            request = ChosenSums(party.next_matrix(), owner, rows, d * size, count, block, ring)
+            by_block = chosen_sums(party, request, kept)
         else:
             matrix = yield from share_masked_matrix.steps(party, owner, columns, rows, d * size, ring, size, block)
             with released(party, [matrix]):
@@ -149,14 +152,11 @@ def sums_by_bin(
     return concatenate(sums, axis=1)
 
 
-def _chosen(
-    party: Endpoint, owner: int, columns: BinColumns | None, bits: AShare, rows: int, d: int, size: int, block: int
-) -> AShare:
-    """Return the sums of blocks by transfers."""
-    number = party.next_matrix()
-    party.randomness.keep(number, bits.words.astype(np.uint8) if columns is None else columns)
-    words = party.randomness.take(ChosenSums(number, owner, rows, d, size, len(bits), block))
-    party.randomness.take(MatrixRelease(number))
+def chosen_sums(party: Endpoint, request: ChosenSums, own: BinColumns | np.ndarray) -> AShare:
+    """Return the sums of blocks by transfers: own rows at the owner, own bits, uint8[count, rows], at the other."""
+    party.randomness.keep(request.number, own)
+    words = party.randomness.take(request)
+    party.randomness.take(MatrixRelease(request.number))
     return AShare(words, party.rank)
 
 

@@ -94,8 +94,6 @@ def explore(
     needs_party(party, "explore(party, X, y)")
     if party.workers or party.audit:
         raise ConfigError("an exploration must run in one process per party and without audit: connect without these")
-    if config.partition == "vertical" and {"correlation", "vif"} & {*config.others} and not party.randomness.has_dealer:
-        raise ConfigError("correlation and vif by columns need a dealer: leave them out of statistics")
     if contributed and period is not None:
         raise ConfigError("period must be left out: rows of owners have none, and psi compares them with the parties'")
     joined = Joined.of(party, config, contributed, X, y, sample_weight) if contributed else None

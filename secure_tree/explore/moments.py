@@ -6,23 +6,29 @@ quotients and rounding are on shares: first means and variances, in units that f
 products of columns that these public numbers standardise.
 
 Reveals    missing rate, mean and variance of each feature; the correlation of each pair, by rows its three products
+No dealer  by columns, products are those of at most MOST_ROWS rows, chosen by the id of the run: 9 transfers for each
+           row and column of party 1, of 4 bytes for each column of party 0
 Error      before rounding 1e-5 of a standard deviation, and of a correlation. A missing value counts as the mean, and
-           values more than 8 deviations from it as 8
+           values more than 8 deviations from it as 8. Without a dealer, values of party 1 are rounded at random to 2^-4
+           of a deviation: an error of at most 2^-5 / sqrt(rows)
 Security   semi-honest, perfect: composition of perfect protocols
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from mpc.functions.sums_by_bin import ChosenSums, chosen_sums
 from mpc.matrix.interface import released
 from mpc.matrix.known_matrix import DenseWords
 from mpc.matrix.linear_map import apply_matrix, share_masked_matrix
 from mpc.party import Party
 from mpc.planning import planned
-from mpc.protocol import U64, Z64
+from mpc.protocol import U64, Z32, Z64
+from mpc.rounding.widening import widen
 from mpc.rounds import Steps
 from mpc.shares import AShare, stack
 from secure_tree.agreement.messages import Message, exchange
@@ -32,12 +38,17 @@ from secure_tree.explore.own_table import OwnTable
 from secure_tree.explore.precision import plain_fraction
 from secure_tree.explore.statistics import rounded
 from secure_tree.functions.divergence import quotients
+from secure_tree.public.exact import choose
 from secure_tree.public.numerics import MARGIN_SCALE
 
 MOST_DEVIATIONS = 8.0
 # Fractional bits of standardised values: of vectors, and of the columns of a matrix before they are divided by n.
 VECTOR_SCALE, MATRIX_SCALE = 12, 15
 _LARGEST = 64.0
+# Without a dealer, correlations by columns are those of so many rows, chosen at random: a standard error of 0.014.
+MOST_ROWS = 5000
+# Values of one party as integers of 9 bits, 16 to a deviation; of the other in units of 2^-10; the scale of 1 / n.
+_BITS, _BIT_SCALE, _WORD_SCALE, _MEAN_SCALE = 9, 4, 10, 30
 
 
 class Published(Message):
@@ -88,9 +99,13 @@ def correlations(
 
     known: by rows, public means and deviations.
     """
-    n, f, d = facts.row_count, plain_fraction(facts.config, facts.row_count), len(chosen)
+    n, d = facts.row_count, len(chosen)
     mine = own_places(party, facts, chosen)
     values = _columns(own, _own_numbers(facts, party.rank, chosen[mine]))
+    if facts.label_holder is not None and not party.randomness.has_dealer and n > MOST_ROWS:
+        # The run's id is random, and known to both only since they have agreed.
+        n, values = MOST_ROWS, values[choose(MOST_ROWS, n, f"correlations {facts.run}")]
+    f = plain_fraction(facts.config, n)
     if facts.label_holder is None:
         z = _standardised(values, known["mean"], known["deviation"])
         products = _share(party, np.concatenate([z.T @ z, z.sum(axis=0)[None]]) / n)
@@ -113,8 +128,9 @@ def correlations(
     own_block[np.ix_(mine, mine)] = z.T @ z / n
 
     def of_columns(party: Party) -> tuple[np.ndarray | None, np.ndarray | None]:
-        what = f"correlations, to {2.0**-f:.2g}"
-        crossed = party.run(_crossed(party, z, n, len(first), len(second)))
+        what = f"correlations in {n} rows, to {2.0**-f:.2g}"
+        products = _crossed if party.randomness.has_dealer else _crossed_by_transfers
+        crossed = party.run(products(party, z, n, len(first), len(second)))
         return tuple(  # type: ignore[return-value]  # of two
             party.reveal(party.run(rounded(party, x, f)), what=what) for x in (_share(party, own_block), crossed)
         )
@@ -153,6 +169,29 @@ def _crossed(party: Party, z: np.ndarray, n: int, first: int, second: int) -> St
     with released(party, [shared]):
         found = yield from apply_matrix.steps(party, shared.supply(party, second), AShare(vectors, party.rank))
     return found.map(np.transpose).at_scale(scale + VECTOR_SCALE)
+
+
+def _crossed_by_transfers(party: Party, z: np.ndarray, n: int, first: int, second: int) -> Steps[AShare]:
+    """As `_crossed`, without a dealer: bits of the columns of party 1 choose among words of party 0.
+
+    Values of party 1 are rounded at random to 2^-4, so that a product is right on average.
+    """
+    if not (first and second):
+        return AShare(np.zeros((first, second), U64), party.rank, MARGIN_SCALE)
+    if party.rank == 0:
+        own = np.rint(np.ldexp(z, _WORD_SCALE)).astype(np.int64).astype(np.uint32)
+        offset = own.sum(axis=0, dtype=np.uint32) << np.uint32(_BITS - 1)
+    else:
+        coins = np.frombuffer(party.draw(4 * z.size), "<u4").reshape(z.T.shape) * 2.0**-32
+        moved = np.floor(np.ldexp(z.T, _BIT_SCALE) + coins).astype(np.int64) + (1 << _BITS - 1)
+        numbers = np.clip(moved, 0, (1 << _BITS) - 1)
+        own = (numbers[:, None] >> np.arange(_BITS)[:, None] & 1).astype(np.uint8).reshape(-1, n)
+        offset = np.zeros(first, np.uint32)
+    request = ChosenSums(party.next_matrix(), 0, n, first, second * _BITS, n, Z32)
+    planes = chosen_sums(party, request, own).reshape(second, _BITS, first)
+    sums = planes.times((1 << np.arange(_BITS))[:, None]).sum(axis=1).map(lambda w: w - offset)
+    found = (yield from widen.steps(party, sums)).map(np.transpose).times(round(math.ldexp(1, _MEAN_SCALE) / n))
+    return found.at_scale(_WORD_SCALE + _BIT_SCALE + _MEAN_SCALE)
 
 
 def _columns(own: OwnTable, features: Sequence[int] | np.ndarray) -> np.ndarray:

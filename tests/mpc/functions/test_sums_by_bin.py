@@ -6,6 +6,7 @@ import pytest
 from mpc.errors import ProtocolDesync, ShapeMismatch
 from mpc.functions import sums_by_bin as module
 from mpc.functions.sums_by_bin import ChosenSums, sums_by_bin
+from mpc.rings import Z8
 from protocols.offline.dealer.local_dealer import LocalDealer
 from protocols.testing.two_parties import SEEDS, dealt, made_by_both, opened, run_both
 
@@ -80,4 +81,4 @@ def test_bad_shapes_are_refused():
 
 def test_a_dealer_refuses_sums_by_transfers():
     with pytest.raises(ProtocolDesync, match="need no dealer"):
-        LocalDealer(0, SEEDS, bytes(16)).take(ChosenSums(1, 0, 9, D, K, 1, 126))
+        LocalDealer(0, SEEDS, bytes(16)).take(ChosenSums(1, 0, 9, D * K, 1, 126, Z8))

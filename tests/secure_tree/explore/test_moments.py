@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mpc.errors import ConfigError
 from protocols.testing.two_parties import made_by_both
 from secure_tree.explore import explore as exploring
 from secure_tree.explore import moments
@@ -19,8 +18,8 @@ def exact(monkeypatch):
         monkeypatch.setattr(module, "plain_fraction", lambda *_: 19)
 
 
-def correlated():
-    X, y = table()
+def correlated(rows=ROWS):
+    X, y = table(rows=rows)
     X[:, 4] = X[:, 1] + 0.5 * X[:, 4]
     X[:, 2] *= 1000
     X[:, 3] += 50
@@ -94,5 +93,25 @@ def test_without_a_dealer():
     asked = {"reveal": "numbers", "statistics": ("mean", "correlation")}
     result = explored(parts(X, y, "horizontal"), made_by_both, **asked)[0][0]
     assert np.abs(result.correlation - np.corrcoef(imputed(X).T)).max() < 0.06
-    with pytest.raises(ConfigError, match="by columns need a dealer"):
-        explored(parts(X, y, "vertical"), made_by_both, partition="vertical", **asked)
+
+
+@pytest.mark.usefixtures("exact")
+@pytest.mark.parametrize("rows", [ROWS, moments.MOST_ROWS + 1000])
+def test_by_columns_without_a_dealer(rows):
+    X, y = correlated(rows)
+    X[:, 0] = X[:, 5] > 0.3
+    X[:, 1] = np.exp(2 * X[:, 1])
+    asked = {"partition": "vertical", "reveal": "numbers", "statistics": ("correlation", "vif")}
+    result, other = explored(parts(X, y, "vertical"), made_by_both, **asked)[0]
+    assert np.array_equal(result.correlation, other.correlation)
+    filled = imputed(X)
+    z = np.clip((filled - filled.mean(axis=0)) / np.nanstd(X, axis=0), -8, 8)
+    expected = np.corrcoef(z.T)
+    apart = np.abs(result.correlation - expected)
+    # The rounding at random has a standard error of 2^-5 / sqrt(n), of the sample 0.014 besides.
+    assert apart.max() < (0.002 if rows == ROWS else 0.05)
+    within = np.zeros(expected.shape, bool)
+    within[:CUT, :CUT] = within[CUT:, CUT:] = True
+    assert apart[within].max() < (1e-4 if rows == ROWS else 0.05)
+    assert np.abs(result.moments["vif"] / np.diag(np.linalg.inv(expected)) - 1).max() < 0.1
+    assert any(f"correlations in {min(rows, moments.MOST_ROWS)} rows" in what for what in result.revealed)
