@@ -19,7 +19,7 @@ from benchmarks.program import DOCS, write_between
 
 FOLDER = {
     *("categories", "checks_cost", "cluster", "compare_vertical", "edges_cost", "extraction", "federated_figures"),
-    *("fedxgbllr_rates", "four_systems", "heterogeneity", "owners", "plot_secureboost", "two_runs"),
+    *("fedxgbllr_rates", "four_systems", "heterogeneity", "explore", "owners", "plot_secureboost", "two_runs"),
 }
 FILE = {"crypten_cnn", "federated_fedxgbllr", "federated_virtual_samples", "virtual_samples_update"}
 LONG = {
