@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from mpc.planning import Demand, Rehearsal
+from secure_tree.data.own_rows import Here
+from secure_tree.data.table import Table
 from secure_tree.explore.agreement import Explored
 from secure_tree.explore.config import ExploreConfig
 from secure_tree.explore.explore import computed
-from secure_tree.explore.histograms import OwnSums, joint_edges_of
+from secure_tree.explore.histograms import Joined, OwnSums, joint_edges_of
 from secure_tree.explore.own_table import OwnBins
 from secure_tree.explore.precision import released_bits
+from secure_tree.owners.sums import SumsOfOwner
+from secure_tree.training.cost import Sizes, contributed_zeros
 
 
 def plan_exploration(
@@ -22,8 +26,11 @@ def plan_exploration(
     weighted: bool = False,
     label_holder: int = 1,
     dealer: bool = True,
+    owner_rows: tuple[int, ...] = (),
 ) -> Demand:
     """Return the demand of an exploration of tables of these sizes, by rows with one search for the joint edges.
+
+    owner_rows: by rows, those of each owner who waits; rows that were collected need neither the search nor a check.
 
     Messages in the clear are not counted: two of a few hundred bytes, and the names of the features.
     """
@@ -32,19 +39,26 @@ def plan_exploration(
         tuple(f"{p} {i}" for i in range(d)) for p, d in enumerate((features[0], 0 if by_rows else features[1]))
     )
     size, holder = config.bins + missing, None if by_rows else label_holder
-    released = released_bits(config, rows, len(first) + len(second), size)
+    every = (*rows, *owner_rows)
+    released = released_bits(config, every, len(first) + len(second), size)
     exponent = 0 if weighted else None
-    facts = Explored(config, "", (first, second), {}, rows, holder, size, True, exponent, released, 0, 0.0, 0)
+    facts = Explored(config, "", (first, second), {}, every, holder, size, True, exponent, released, 0, 0.0, 0)
     rehearsal = Rehearsal.at(0, dealer)
     zeros = np.broadcast_to(np.uint64(0), (config.groups + 1, len(first), size))
-    bins = None
-    if by_rows:
+    bins, owners = None, list[SumsOfOwner]()
+    if owner_rows:
+        parameters = Joined.parameters(config, "all" if missing else "none")
+        sizes = Sizes(rows, (first, first), (0, 0), 1.0 if weighted else None, owner_rows=owner_rows)
+        context, table = sizes.context(parameters), Table(np.zeros((rows[0], len(first)), np.float32), first)
+        joined = Joined(context, Here(table, table, contributed_zeros(context, owner_rows)))
+        _, owners = joined.sums(rehearsal.party, facts)
+    elif by_rows:
         column = np.zeros((1, len(first)), np.float32)
         joint_edges_of(rehearsal.party, facts, column, config.bins)
     else:
         bins = OwnBins(np.broadcast_to(np.uint8(0), (rows[0], len(first))), size, [])
     labelled = holder in (None, 0)
     vectors = np.broadcast_to(np.uint16(0), (config.groups + 1, rows[0])) if labelled else None
-    own = OwnSums(zeros if labelled else None, zeros[:2], zeros[0], [], bins, vectors)
+    own = OwnSums(zeros if labelled else None, zeros[:2], zeros[0], [], bins, vectors, owners)
     computed(rehearsal.party, facts, own)
     return rehearsal.cut("explore")

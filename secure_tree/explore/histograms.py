@@ -88,10 +88,9 @@ class Joined:
             raise ConfigError(
                 f"{', '.join(others)} need values, and of the owners' rows there are bins: leave them out"
             )
-        objective = {"objective": "multi:ova", "num_class": config.classes} if config.classes > 2 else {}
-        fresh = {"edges": "joint", "edge_bits": MOST_EDGE_BITS, "max_bin": config.bins, "missing": "all", **objective}
-        terms = given.collected() if isinstance(given, Stored) else TrainConfig.of(**fresh)
-        if terms.objective != TrainConfig.of(**objective).objective or (terms.num_class or 2) != config.classes:
+        fresh = cls.parameters(config, "all")
+        terms = given.collected() if isinstance(given, Stored) else fresh
+        if (terms.objective, terms.num_class) != (fresh.objective, fresh.num_class):
             raise ConfigError(f"owners contributed labels of {terms.objective}, which must be {config.classes} classes")
         if terms.scale_pos_weight != 1:
             raise ConfigError("rows that were collected with scale_pos_weight cannot be explored: collect without it")
@@ -103,6 +102,13 @@ class Joined:
         if (size := context.layout.sizes[0]) != config.bins:
             raise ConfigError(f"bins must be {size}, as the owners' rows have, got {config.bins}")
         return cls(context, own)
+
+    @staticmethod
+    def parameters(config: ExploreConfig, missing: str) -> TrainConfig:
+        """Return the parameters of a training on rows with such bins and labels."""
+        objective = {"objective": "multi:ova", "num_class": config.classes} if config.classes > 2 else {}
+        bins = {"edges": "joint", "edge_bits": MOST_EDGE_BITS, "max_bin": config.bins}
+        return TrainConfig.of(missing=missing, **bins, **objective)
 
     @property
     def owners(self) -> tuple[OwnerFacts, ...]:

@@ -34,7 +34,12 @@ class PlannedExploration(Figures):
         features = len(sizes.names[0]), len(sizes.names[1])
         dealt, paired = (
             plan_exploration(
-                config, sizes.rows, features, weighted=sizes.largest_weight is not None, dealer=with_dealer
+                config,
+                sizes.rows,
+                features,
+                weighted=sizes.largest_weight is not None,
+                dealer=with_dealer,
+                owner_rows=sizes.owner_rows if config.partition == "horizontal" else (),
             )
             for with_dealer in (True, False)
         )
