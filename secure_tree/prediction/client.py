@@ -75,7 +75,7 @@ class Offer:
             sound = all(type(getattr(offer, name)) is kind for name, kind in _KINDS.items())
             sound = sound and offer.objective in TRAITS and math.isfinite(offer.unit)
             sound = sound and 1 <= offer.classes <= _MOST_CLASSES and offer.most >= 1
-            sound = sound and len({*names}) == len(names) and all(0 <= f < len(names) for f in missing)
+            sound = sound and all(0 <= f < len(names) for f in missing)
         except (KeyError, TypeError, ValueError):
             sound = False
         if not sound:
@@ -108,8 +108,16 @@ class Offer:
             raise DataError(f"column {self.names[f]!r}, row {row}: value is missing, infinite, or beyond float32")
         return keys_of(features, self.missing)
 
+    def check_named(self) -> None:
+        """Raise DataError unless columns can be told by name: parties may have equal names by columns."""
+        if twice := sorted({name for name in self.names if self.names.count(name) > 1}):
+            raise DataError(
+                f"the model has several features {twice[0]!r}: pass an array in its order, not columns by name"
+            )
+
     def _of_columns(self, columns: Mapping[str, Any]) -> np.ndarray:
         """Columns by name -> features, float64[n, d]. A text column becomes indicators of the model's categories."""
+        self.check_named()
         features = {}
         for name, categories in columns_behind(self.names, list(columns.keys())).items():
             if name not in columns:

@@ -59,6 +59,7 @@ class ClientConfig(Strict):
 
     def table(self, rows: Path, offer: Offer) -> TableRows:
         """Read a table of rows for a model. Raises ConfigError, DataError."""
+        offer.check_named()
         columns = Columns.read(self.columns) if self.columns else Columns.inferred()
         optional = [offer.names[f] for f in offer.missing]
         return read_rows(rows, columns, offer.names, lambda name: any(covers(name, one) for one in optional))

@@ -416,6 +416,13 @@ def test_categories_that_the_model_does_not_have():
         Offer(*[*vars(offer).values()][:3], "reg:squarederror", 1, False, False, 1.0, 9).probabilities(np.zeros(1))
 
 
+def test_equal_names_of_two_parties_take_an_array():
+    offer = Offer("a" * 32, ("x", "y", "x"), (), "binary:logistic", 1, True, False, 1.0, 9)
+    assert offer.keys([[1, 2, 3]]).shape == (1, 3)
+    with pytest.raises(DataError, match="the model has several features 'x': pass an array in its order"):
+        offer.keys({"x": [1.0], "y": [2.0]})
+
+
 def test_what_clients_cannot_have(models):
     for arguments, sentence in (
         ({"method": "bins"}, 'clients\' rows need method "thresholds"'),

@@ -13,6 +13,7 @@ import pytest
 from mpc.errors import SharewoodError
 from sharewood.client import Client, to_text
 from sharewood.commands.setup.check import of_client
+from sharewood.serving.asking import ask_services
 from tests.sharewood.commands.hosting import complaint, free_port
 
 OFFER = {
@@ -121,7 +122,7 @@ def test_what_a_strange_service_answers(tmp_path, play, sentence):
     [
         {"names": 7}, {"missing": [2]}, {"missing": ["x"]}, {"classes": 0}, {"unit": "x"}, {"unit": float("inf")},
         {"objective": "x"}, {"most": 0}, {"more": 1}, {"classes": 1.5}, {"classes": 1 << 80}, {"most": "4"},
-        {"names": ["u", "u"]}, {"most": 2.5}, {"logistic": "no"}, {"model": None},
+        {"most": 2.5}, {"logistic": "no"}, {"model": None},
     ],
     ids=str,
 )  # fmt: skip
@@ -131,6 +132,16 @@ def test_offers_on_which_both_agree_but_that_none_makes(tmp_path, change):
         with pytest.raises(SharewoodError, match="must say which model they serve, and sent something else"):
             client.predict_proba(ROWS)
         assert asked == [[MODEL]] * 2
+
+
+def test_a_table_for_a_model_with_equal_names_is_refused(tmp_path):
+    (tmp_path / "rows.csv").write_text("u\n1\n")
+    strange = says(MODEL, 200, {**OFFER, "names": ["u", "u"]})
+    with services(tmp_path, strange, strange) as (file, asked):
+        with pytest.raises(SharewoodError, match="the model has several features 'u'"):
+            ask_services(file, tmp_path / "rows.csv", tmp_path / "out.csv")
+        assert asked == [[MODEL]] * 2
+    assert not (tmp_path / "out.csv").exists()
 
 
 def test_a_client_hears_of_a_new_model(tmp_path):
