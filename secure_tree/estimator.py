@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -14,20 +15,28 @@ from mpc.errors import ConfigError
 from mpc.host.encryption import FileKey
 from mpc.party import Party
 from mpc.planning import planned
-from secure_tree.agreement.models import agree_on_prediction
+from secure_tree.agreement.models import ReasonFacts, agree_on_prediction, agree_on_reasons
 from secure_tree.agreement.numbers import agree_on_numbers, of_model, of_scales
 from secure_tree.agreement.same_rows import check_rows_of_owners
 from secure_tree.agreement.training import agree_on_terms, agree_on_training
 from secure_tree.data.categories import dictionary
 from secure_tree.data.contributed import Source
 from secure_tree.data.contributed_columns import ContributedColumns
-from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike, frame_of
+from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike
 from secure_tree.data.magnitudes import check_resolution
-from secure_tree.data.table import Table, read_features
+from secure_tree.data.table import Table
 from secure_tree.functions.links import classes, probabilities, values
 from secure_tree.interface.conventions import needs_party, shared_model
 from secure_tree.interface.fitted import Fitted
-from secure_tree.interface.inputs import categories_of, check_shares, columns_of_owners, open_contributed, own_rows
+from secure_tree.interface.inputs import (
+    categories_of,
+    check_shares,
+    columns_of_owners,
+    features_to_predict,
+    open_contributed,
+    own_rows,
+    receiver_of,
+)
 from secure_tree.interface.parameters import documented, with_parameters
 from secure_tree.interface.verbose import Verbose, check_verbose
 from secure_tree.model.shared_model import SharedModel
@@ -40,6 +49,17 @@ from secure_tree.owners.lines import Line
 from secure_tree.owners.stored import keeping, save, save_columns
 from secure_tree.prediction.answering import answer, check_for_clients
 from secure_tree.prediction.authenticated import input_model
+from secure_tree.prediction.reasons import (
+    Contributions,
+    Groups,
+    Show,
+    Toward,
+    make_table,
+    requested,
+    revealed_reasons,
+    scale_of,
+    told,
+)
 from secure_tree.prediction.revealing import check_macs, predict_shards, revealed_margins
 from secure_tree.public.bounds import NO_BOUNDS, Bounds, check_consent
 from secure_tree.public.config import Method
@@ -187,7 +207,7 @@ class _SecureXGB(Fitted):
         ensemble = train(party, context, base, bins, own, self.curves, watch, attempt, begun)
         if progress:
             progress.end()
-        self._importances = None
+        self._importances = self._reasons = None
         # Halves of the same trees from two different runs do not fit each other.
         facts = replace(context.facts, pairing=pairing, layout=context.layout.of_parties)
         self.model = SharedModel(party.rank, config, facts, bins.cuts, ensemble)
@@ -303,25 +323,11 @@ class _SecureXGB(Fitted):
         """
         model = self._fitted()
         needs_party(party, "predict(party, X)")
-        if method not in ("bins", "thresholds"):
-            raise ConfigError(f'method must be "bins" or "thresholds", got {method!r}')
-        if to is not None and (model.config.partition == "horizontal" or to not in (0, 1)):
-            raise ConfigError(
-                f"`to` must be 0 or 1 for vertical data, and None for horizontal data, where each party learns its own "
-                f"rows, got {to!r}"
-            )
+        receiver = receiver_of(model, method, to)
         if mac:
             check_macs(party, method)
-        receiver = model.facts.label_holder if to is None else to
-        if receiver is not None and receiver > 1:
-            raise ConfigError("`to` must be 0 or 1: an owner had the labels, who is no party")
         columns = columns_of_owners(party, model, method, mac, contributed)
-        table = X.header if isinstance(X, Shards) else X
-        known = categories_of(model, party.rank, table)
-        frame = frame_of(table)
-        if frame is not None and not isinstance(X, Shards) and set(frame.columns) == set(known):
-            table = frame[list(known)]  # in the order of the training
-        features, names = read_features(table, model.config, known=known)
+        known, features, names = features_to_predict(model, party.rank, X)
         rows = len(X) if isinstance(X, Shards) else len(features)
         owners = columns.owners if columns else {}
         layout = agree_on_prediction(party, model, names, rows, method, to, mac, owners)
@@ -354,6 +360,82 @@ class _SecureXGB(Fitted):
             )
         margin = own.T if model.config.num_class else own[0]
         return margin * (model.facts.margin_unit / (1 << MARGIN_SCALE))
+
+    def contributions(
+        self,
+        party: Party,
+        X: TableLike,
+        top: int = 4,
+        *,
+        groups: Groups = MappingProxyType({}),
+        show: Show = "names",
+        toward: Toward = "higher",
+        method: Method = "bins",
+        to: int | None = None,
+    ) -> list[tuple[str, ...]] | list[list[tuple[str, ...]]] | Contributions:
+        """Explain predictions: the names of the columns that moved the margin most, by XGBoost's `pred_contribs`.
+
+        Both parties must call this at the same time with the same arguments, each with its part of the rows. They are
+        revealed to whom the predictions are; with vertical data, the columns of the other party are one reason unless
+        they are in a group. Stages of the meter: reasons_table, reasons_offline, reasons; the first only in the first
+        call of a session with these groups.
+
+        Parameters
+        ----------
+        party, X, method, to
+            As of `predict_margin`.
+        top : int, default 4
+            The number of names. A row has fewer if fewer moved its margin `toward` where you look.
+        groups : mapping, optional
+            Names of reasons with the columns that each stands for: their contributions are added up. A column outside
+            is a reason by itself.
+        show : "names" or "numbers", default "names"
+            "numbers": all contributions, and the mean margin.
+        toward : "higher" or "lower", default "higher"
+            Whether to name what raised the margin or what lowered it.
+
+        Returns
+        -------
+        list
+            A tuple of names for each row, the strongest first; for several classes a list of them, one per class. Or
+            `Contributions` for numbers.
+
+        Raises
+        ------
+        ConfigError
+            If arguments are invalid, or differ between the parties, or if trees are deeper than 6.
+        DataError
+            If a table is invalid, or does not fit the model, or if the model has no sums of hessians.
+        RangeError
+            If the contributions could be too large for the arithmetic.
+        PeerFailure
+            If the other party or the connection fails.
+        """
+        model = self._fitted()
+        needs_party(party, "contributions(party, X)")
+        receiver = receiver_of(model, method, to)
+        if isinstance(X, Shards):
+            raise ConfigError("contributions take a table, not shards: explain the rows in portions")
+        request = requested(model, receiver, top, groups, show, toward)
+        scale_of(model, party.randomness.has_dealer)
+        _, features, names = features_to_predict(model, party.rank, X)
+        layout = agree_on_prediction(party, model, names, len(features), method, to)
+        names_of, member = list(request.names), request.member.tolist()
+        made, key = self._reasons, (names_of, member)
+        ready = made is not None and made[0] is party and made[1] is model and made[2] == key
+        mine = ReasonFacts.of(names=names_of, member=member, top=top, show=show, toward=toward, ready=ready)
+        if agree_on_reasons(party, mine) and made is not None:
+            table = made[3]
+        else:
+            table = planned(party, "reasons_table", lambda party: party.run(make_table(party, model, request)))
+            self._reasons = party, model, key, table
+        learned, mean = planned(
+            party,
+            "reasons",
+            lambda party: revealed_reasons(party, model, layout, features, method, table, request),
+            offline="reasons_offline",
+        )
+        return told(party, model, request, table, learned, mean)
 
     def predict_for(
         self, party: Party, clients: Mapping[str, Line], method: Method = "thresholds", *, mac: bool = False

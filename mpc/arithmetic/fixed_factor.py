@@ -19,9 +19,10 @@ from mpc.endpoint import Endpoint
 from mpc.protocol.catalogue import Inputs, calls, describe
 from mpc.protocol.contract import Cost, both, protocol
 from mpc.protocol.evidence import Enumerated, bit, word
+from mpc.rings import Z2k
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, concatenate
-from mpc.words import packed_size
+from mpc.words import U64, low_bits, packed_size
 
 
 @dataclass
@@ -44,12 +45,16 @@ class FixedValues:
         return rows
 
 
-@protocol(cost=lambda x, count: Cost(1, both(x.ring.bits * x.size)), exact=False)
-def fix_values(party: Endpoint, x: AShare, count: int) -> Steps[FixedValues]:
-    """[x], shape [s, n] -> FixedValues, with masks for `count` rows of n bits."""
-    masks = SelectMasks((count * party.audit.evaluations, 1, x.shape[1]), (1, *x.shape), x.ring)
+@protocol(cost=lambda x, count, ring=None: Cost(1, both(8 * packed_size(x.size, (ring or x.ring).bits))), exact=False)
+def fix_values(party: Endpoint, x: AShare, count: int, ring: Z2k | None = None) -> Steps[FixedValues]:
+    """[x], shape [s, n] -> FixedValues, with masks for `count` rows of n bits.
+
+    `ring` may have fewer bits than the words of x; the products are then shared in it.
+    """
+    ring = ring or x.ring
+    masks = SelectMasks((count * party.audit.evaluations, 1, x.shape[1]), (1, *x.shape), ring)
     beta, lifted, a, product = party.randomness.take(masks)
-    (opened,) = yield from open_shares(x.map(lambda w: w - a[0]))
+    (opened,) = yield from open_shares(x.map(lambda w: low_bits(w - a[0], ring.bits)), bits=[ring.bits])
     return FixedValues(opened[None], a, beta, lifted, product, x.scale)
 
 
@@ -71,6 +76,9 @@ def _select_each(party: Endpoint, x: AShare, b: BShare) -> Steps[AShare]:
     return concatenate(products, axis=-1)
 
 
+NARROW = Z2k(U64, 40)
+
+
 def _with_values(i: Inputs, s: int, n: int, v: int) -> list[object]:
     bits = i.bits(v, n)
     return [bits, fix_values(i.party, i.words(-9, 9, s, n), v)]
@@ -82,7 +90,7 @@ ENUMERATED = [
 ]
 describe(
     fix_values,
-    samples=calls(lambda i, n: [i.words(-9, 9, 2, n), 3]),
+    samples=calls(lambda i, n: [i.words(-9, 9, 2, n), 3]) + calls(lambda i, n: [i.words(-9, 9, 2, n), 3, NARROW]),
     priced=calls(lambda i, n: [i.words(0, 1, 1, n), 1], element="word, with masks for one bit"),
     evidence=ENUMERATED,
 )

@@ -29,7 +29,7 @@ from mpc.protocol.evidence import Enumerated, bit, word
 from mpc.rings import Ring, Z2k, packed_bits
 from mpc.rounds import Steps, open_shares
 from mpc.shares import AShare, BShare, S, product_scale
-from mpc.words import U8, U64, Shape, packed_size
+from mpc.words import U8, U64, Shape, low_bits, packed_size
 
 # A matrix of at least this many bytes is kept as known ones are: over GF(2) packed, in a file if it still has as many.
 IN_A_FILE = 1 << 22
@@ -149,8 +149,13 @@ class OperandSupply:
         return (yield from multiply_fixed.steps(party, x[None], self.of))[0]
 
 
-def _wire(x: AShare | BShare) -> int:
-    return 8 * packed_size(x.size, x.ring.bits)
+def _wire(x: AShare | BShare, ring: Ring | None = None) -> int:
+    return 8 * packed_size(x.size, (ring or x.ring).bits)
+
+
+def _less(x: S, mask: np.ndarray, ring: Ring) -> S:
+    """[x - mask] in `ring`."""
+    return x.map(lambda w: low_bits(ring.subtract(w, mask), ring.bits))
 
 
 @dataclass(frozen=True)
@@ -161,15 +166,20 @@ class OperandShare:
     bits: np.ndarray | None
 
 
-@protocol(cost=lambda matrix, bits=None: Cost(1, both(_wire(matrix))), exact=False)
-def fix(party: Endpoint, matrix: AShare | BShare, bits: BShare | None = None) -> Steps[FixedOperand]:
-    """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`; with <M> if its elements are bits."""
-    number, scale = party.next_matrix(), getattr(matrix, "scale", 0)
+@protocol(cost=lambda matrix, bits=None, ring=None: Cost(1, both(_wire(matrix, ring))), exact=False)
+def fix(
+    party: Endpoint, matrix: AShare | BShare, bits: BShare | None = None, ring: Ring | None = None
+) -> Steps[FixedOperand]:
+    """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`; with <M> if its elements are bits.
+
+    `ring` may have fewer bits than the words of M; the products are then shared in it.
+    """
+    number, scale, ring = party.next_matrix(), getattr(matrix, "scale", 0), ring or matrix.ring
     if not party.randomness.has_dealer:
         party.randomness.keep(number, OperandShare(matrix._words, None if bits is None else bits.bits))
-        return FixedOperand(number, None, matrix._words, matrix.shape[-1], matrix.ring, scale)
-    mask, ring = party.randomness.take(OperandMask(number, matrix.shape, matrix.ring)), matrix.ring
-    (opened,) = yield from open_shares(matrix.map(lambda w: ring.subtract(w, mask)))
+        return FixedOperand(number, None, matrix._words, matrix.shape[-1], ring, scale)
+    mask = party.randomness.take(OperandMask(number, matrix.shape, ring))
+    (opened,) = yield from open_shares(_less(matrix, mask, ring), bits=[ring.bits])
     own = ring.add(mask, opened) if party.rank == 0 else mask
     columns = matrix.shape[-1]
     if len(opened) == 1 and opened.nbytes >= IN_A_FILE:
@@ -177,12 +187,12 @@ def fix(party: Endpoint, matrix: AShare | BShare, bits: BShare | None = None) ->
     return FixedOperand(number, opened, own, columns, ring, scale)
 
 
-@protocol(cost=lambda x, operand: Cost(1, both(_wire(x))))
+@protocol(cost=lambda x, operand: Cost(1, both(_wire(x, operand and operand.ring))))
 def multiply_fixed(party: Endpoint, x: S, operand: FixedOperand) -> Steps[S]:
     """[x] of shape [b, v, k] times the fixed [b, k, m] -> [b, v, m]; scales add. Raises RangeError."""
     ring, scale = operand.ring, product_scale(x, operand.scale) if isinstance(x, AShare) else 0
     rho, product = party.randomness.take(OperandProduct(operand.number, x.shape, operand.columns, ring))
-    (e,) = yield from open_shares(x.map(lambda w: ring.subtract(w, rho)))
+    (e,) = yield from open_shares(_less(x, rho, ring), bits=[ring.bits])
     # rho (M - A) + rho A + e M, of which party 1 has e A.
     words = ring.add(operand.times(e, operand.own), product)
     if operand.opened is not None:
@@ -197,13 +207,21 @@ def _fixed_product(party: Endpoint, matrix: AShare | BShare, x: S) -> Steps[S]:
     return (yield from multiply_fixed.steps(party, x, operand))
 
 
-def _with_operand(i: Inputs, x: AShare | BShare, matrix: AShare | BShare) -> list[Any]:
-    return [x, fix(i.party, matrix)]
+NARROW = Z2k(U64, 48)
+
+
+def _with_operand(i: Inputs, x: AShare | BShare, matrix: AShare | BShare, ring: Ring | None = None) -> list[Any]:
+    return [x, fix(i.party, matrix, None, ring)]
 
 
 def _ring_sample(i: Inputs, n: int) -> list[Any]:
     matrix = i.words(-9, 9, 2, 3, n)
     return _with_operand(i, i.words(-9, 9, 2, 4, 3), matrix)
+
+
+def _narrow_sample(i: Inputs, n: int) -> list[Any]:
+    matrix = i.words(-9, 9, 2, 3, n)
+    return _with_operand(i, i.words(-9, 9, 2, 4, 3), matrix, NARROW)
 
 
 def _bit_sample(i: Inputs, n: int) -> list[Any]:
@@ -217,13 +235,15 @@ ENUMERATED = [
 ]
 describe(
     fix,
-    samples=calls(lambda i, n: [i.words(-9, 9, n, 3, 2)]) + calls(lambda i, n: [i.bits(n, 3, 2)]),
+    samples=calls(lambda i, n: [i.words(-9, 9, n, 3, 2)])
+    + calls(lambda i, n: [i.bits(n, 3, 2)])
+    + calls(lambda i, n: [i.words(-9, 9, n, 3, 2), None, NARROW]),
     priced=calls(lambda i, n: [i.words(0, 1, 1, n, 32)], element="row of a matrix of 32 columns"),
     evidence=ENUMERATED,
 )
 describe(
     multiply_fixed,
-    samples=calls(_ring_sample) + calls(_bit_sample),
+    samples=calls(_ring_sample) + calls(_bit_sample) + calls(_narrow_sample),
     priced=calls(
         lambda i, n: _with_operand(i, i.words(0, 1, 1, n, 32), i.words(0, 1, 1, 32, 32)),
         element="vector of 32 times 32 x 32",

@@ -13,7 +13,7 @@ from pydantic import Field
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from secure_tree.agreement.columns import ColumnsFacts, same_columns
-from secure_tree.agreement.messages import Hexadecimal, Message, Names, Power, Rank, Text, exchange
+from secure_tree.agreement.messages import Count, Hexadecimal, Message, Names, Power, Rank, Text, exchange
 from secure_tree.agreement.numbers import of_model
 from secure_tree.agreement.training import pairing_id, same_names, same_rows
 from secure_tree.model.shared_model import SharedModel
@@ -56,6 +56,17 @@ class ImportanceFacts(ModelFacts):
     """The kind of importance that this party asks for."""
 
     kind: Importance
+
+
+class ReasonFacts(Message):
+    """What this party asks for as reasons, in the order of `Request`. ready: whether it has the table for them."""
+
+    names: list[Text]
+    member: list[Count]
+    top: Count
+    show: Literal["names", "numbers"]
+    toward: Literal["higher", "lower"]
+    ready: bool
 
 
 class PlainFacts(Message):
@@ -138,6 +149,19 @@ def agree_on_importance(party: Party, model: SharedModel, kind: Importance) -> N
     _same_model(model, theirs)
     if theirs.kind != kind:
         raise ConfigError(f"the parties disagree on kind: {kind} here, {theirs.kind} at the other")
+
+
+def agree_on_reasons(party: Party, mine: ReasonFacts) -> bool:
+    """Return whether both parties have the table. Raises ConfigError if they ask for different reasons."""
+    theirs = exchange(party, "reasons.facts", mine)
+    for field in ("show", "top", "toward"):
+        if getattr(theirs, field) != getattr(mine, field):
+            raise ConfigError(
+                f"the parties disagree on {field}: {getattr(mine, field)} here, {getattr(theirs, field)} at the other"
+            )
+    if (theirs.names, theirs.member) != (mine.names, mine.member):
+        raise ConfigError("the parties disagree on groups: the same columns must be in the same groups at both")
+    return mine.ready and theirs.ready
 
 
 def agree_on_sharing(party: Party, brought: PlainFacts | None, missing: Missing) -> tuple[PlainFacts, str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from secure_tree.model.shared_model import SharedModel
+    from secure_tree.prediction.reasons import Table
 
 
 class Fitted(Parametrised):
@@ -27,6 +28,8 @@ class Fitted(Parametrised):
     model: SharedModel | None = None
     curves: LearningCurves
     _importances: np.ndarray | None = None
+    # What made the table of reasons, and the table.
+    _reasons: tuple[Party, SharedModel, tuple[list[str], list[int]], Table] | None = None
 
     def _fitted(self) -> SharedModel:
         if self.model is None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import get_args
+
+import numpy as np
 
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
@@ -11,7 +14,7 @@ from secure_tree.data.contributed import Contributed, Source
 from secure_tree.data.contributed_columns import ContributedColumns, ContributedKeys
 from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike, frame_of
 from secure_tree.data.own_rows import Here, OwnRows
-from secure_tree.data.table import hold_out, read_training, read_validation
+from secure_tree.data.table import hold_out, read_features, read_training, read_validation
 from secure_tree.interface.conventions import one_pair
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.columns import OwnersOfColumns, features_by_owner
@@ -108,3 +111,30 @@ def columns_of_owners(
         )
     source = OwnersOfColumns(contributed) if isinstance(contributed, Mapping) else contributed
     return source.keys(party, model)
+
+
+def receiver_of(model: SharedModel, method: Method, to: int | None) -> int | None:
+    """Return the party that learns what is predicted for vertical data, otherwise None. Raises ConfigError."""
+    if method not in get_args(Method):
+        raise ConfigError(f'method must be "bins" or "thresholds", got {method!r}')
+    if to is not None and (model.config.partition == "horizontal" or to not in (0, 1)):
+        raise ConfigError(
+            f"`to` must be 0 or 1 for vertical data, and None for horizontal data, where each party learns its own "
+            f"rows, got {to!r}"
+        )
+    receiver = model.facts.label_holder if to is None else to
+    if receiver is not None and receiver > 1:
+        raise ConfigError("`to` must be 0 or 1: an owner had the labels, who is no party")
+    return receiver
+
+
+def features_to_predict(
+    model: SharedModel, rank: int, X: TableLike | Shards
+) -> tuple[Dictionary, np.ndarray, tuple[str, ...]]:
+    """Return the categories of a party's columns, its features in the order of the training, and their names."""
+    table = X.header if isinstance(X, Shards) else X
+    known = categories_of(model, rank, table)
+    frame = frame_of(table)
+    if frame is not None and not isinstance(X, Shards) and set(frame.columns) == set(known):
+        table = frame[list(known)]
+    return known, *read_features(table, model.config, known=known)

@@ -73,13 +73,25 @@ def margins(
     """
     parts = []
     for owners in row_groups(layout):
-        if method == "bins":
-            router = yield from bin_router(party, layout, owners, cuts, features)
-        else:
-            router = yield from threshold_router(party, layout, owners, features, keys)
+        router = yield from router_of(party, layout, owners, cuts, features, method, keys)
         with released(party, router.matrices):
             parts.append((yield from routed_margins(party, ensemble, router, layout.rows[owners[0]], classes)))
     return concatenate(parts, axis=1)
+
+
+def router_of(
+    party: Party,
+    layout: Layout,
+    owners: tuple[int, ...],
+    cuts: np.ndarray,
+    features: np.ndarray,
+    method: Method,
+    keys: AShare | None = None,
+) -> Steps[Router]:
+    """Share the masked rows of the owners for a method -> Router."""
+    if method == "bins":
+        return (yield from bin_router(party, layout, owners, cuts, features))
+    return (yield from threshold_router(party, layout, owners, features, keys))
 
 
 def fix_features(party: Party, ensemble: Ensemble) -> Steps[FixedOperand]:
@@ -121,13 +133,17 @@ def routed_margins(party: Party, ensemble: Ensemble, router: Router, rows: int, 
     """Return [margin] of a router's rows, [classes, rows]. Trees are processed in batches that fit into memory."""
     trees, leaves = ensemble.leaves.shape
     total = ensemble.base.map(lambda w: np.repeat(w[:, None], rows, axis=1))
-    step = classes * max(1, BATCH // (classes * leaves * rows))
-    for start in range(0, trees, step):
-        places = slice(start, start + step)
+    for places in batches(trees, leaves, rows, classes):
         batch = ensemble.part(places)
         left = yield from router.route(party, batch, places)
         total = total + (yield from sum_of_paths(party, left, batch.leaves, classes))
     return total
+
+
+def batches(trees: int, leaves: int, rows: int, classes: int) -> list[slice]:
+    """Divide the trees into batches of whole rounds that fit into memory for so many rows."""
+    step = classes * max(1, BATCH // (classes * leaves * rows))
+    return [slice(start, start + step) for start in range(0, trees, step)]
 
 
 def row_groups(layout: Layout) -> list[tuple[int, ...]]:

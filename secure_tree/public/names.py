@@ -22,6 +22,11 @@ def covers(declared: str, name: str) -> bool:
     return name == declared or name.startswith(declared + _IS)
 
 
+def column_of(name: str) -> str:
+    """Return the column behind a feature: of an indicator, its column, otherwise the feature itself."""
+    return name.partition(_IS)[0]
+
+
 def columns_behind(names: Iterable[str], present: Sequence[str]) -> dict[str, list[str]]:
     """Features of a model -> the table's columns behind them, with their categories; [] for a numeric column."""
     columns: dict[str, list[str]] = {}

@@ -1,0 +1,340 @@
+"""Reasons for predictions: each feature's contribution to the margin, as TreeSHAP defines it, or the names of the
+strongest.
+
+Functionality  a model and the rows of their owner -> to the receiver of the predictions, and nobody else: the names of
+               the features, or groups of them, that moved the margin most in one direction, in order; or, if both
+               parties ask for numbers, all contributions and the mean margin
+Messages       once: the table (secure_tree/prediction/reason_table.py), opened masked. Rows: the routing of a
+               prediction; a one-hot of the turns on every path; their lift to words; a product with the table. Names:
+               the contributions in words of 64 bits, clipped, and their ranks (mpc/comparison/ranks.py)
+Cost           3 rounds after the routing, as many as a prediction; for names 7 more, and one to reveal. A row sends
+               6 bytes each way per entry, of which a tree has (4^depth - 1) / 3
+Without        a product of words with a shared table would take a transfer per bit. The turns choose among the values
+a dealer       of every path instead, and the values of the nodes go to the features by the bits of these
+Security       composition: perfect
+How            every function of the turns on the paths is a combination of the products "the turns above node v are
+               this pattern, and v is left": 4^level of them per level, fewer than the patterns of the paths
+Source         see secure_tree/prediction/reason_table.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from mpc.arithmetic.bits import select, to_ring
+from mpc.arithmetic.fixed_factor import fix_values, select_fixed
+from mpc.comparison.all_pairs import MOST_KEYS
+from mpc.comparison.comparison import below
+from mpc.comparison.ranks import ranks
+from mpc.errors import ConfigError, DataError, RangeError
+from mpc.lookup.one_hot import one_hot
+from mpc.matrix.fixed_operand import FixedOperand, fix, multiply_fixed
+from mpc.matrix.interface import released
+from mpc.party import Party
+from mpc.rings import Z64, Z2k
+from mpc.rounding.truncation import truncate
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare, BShare, concatenate
+from mpc.words import U64
+from secure_tree.model.shared_model import SharedModel
+from secure_tree.prediction.predict import batches, paths, router_of, row_groups
+from secure_tree.prediction.reason_table import DEEPEST, SCALE, of_last_leaf, path_values
+from secure_tree.public.config import Method
+from secure_tree.public.context import TrainingContext
+from secure_tree.public.layout import Layout
+from secure_tree.public.names import column_of, columns_behind
+from secure_tree.public.numerics import MARGIN_SCALE
+from secure_tree.public.objectives import TRAITS
+
+Show: TypeAlias = Literal["names", "numbers"]
+Toward: TypeAlias = Literal["higher", "lower"]
+Groups: TypeAlias = Mapping[str, Sequence[str]]
+# Names are ranked by contributions of at most 2^(RANK_BITS - MARGIN_SCALE) units of the margin, to 2^-MARGIN_SCALE.
+RANK_BITS = MARGIN_SCALE + 6
+# The scale of contributions with a dealer, without one, and the coarsest of a model that was trained here.
+FINEST, FINEST_WITHOUT, COARSEST = SCALE, 22, 18
+LEAF_BITS = 61 - SCALE
+# The bits of a leaf weight and of a margin of a shared plain model, at MARGIN_SCALE.
+OF_NUMBERS, OF_OTHERS = (50, 51), (33, 33)
+# Bits of the patterns of rows at a time.
+BATCH = 1 << 25
+# The name of all features that the receiver of vertical data does not have.
+OTHERS = "data of the other party"
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """The contributions of the features, or groups, that `names` lists, float64[n, d], and the mean margin.
+
+    A row's contributions and the mean add up to its margin. For several classes: [n, classes, d] and [classes].
+    """
+
+    names: tuple[str, ...]
+    values: np.ndarray
+    mean: np.ndarray
+
+
+@dataclass(frozen=True)
+class Request:
+    """What both parties ask for.
+
+    names: by which contributions are given. member: int64[d], the number of each feature's name. receiver: the party
+    that learns them, None if each party learns those of its own rows.
+    """
+
+    names: tuple[str, ...]
+    member: np.ndarray
+    receiver: int | None
+    top: int
+    show: Show
+    toward: Toward
+
+
+@dataclass(frozen=True)
+class Table:
+    """What is made once per model and choice of names, and serves any number of rows of one session.
+
+    operand: with a dealer, the contributions by entry, fixed, [classes, entries, names]; otherwise the names of all
+    nodes, with `values` by path and pattern, [depth, n]. constant: contributions of a row that goes left nowhere,
+    [classes, 1, names], at `scale`, shared in `ring`. mean: the mean margin, [classes], at MARGIN_SCALE.
+    """
+
+    operand: FixedOperand
+    values: AShare | None
+    constant: AShare
+    mean: AShare
+    scale: int
+    ring: Z2k
+
+
+def requested(
+    model: SharedModel, receiver: int | None, top: int, groups: Groups, show: Show, toward: Toward
+) -> Request:
+    """Return a request for reasons. Indicators of one column have the name of the column.
+
+    For vertical data, the features that the receiver does not have are one reason, unless they are in a group. Raises
+    ConfigError or DataError if the model has no reasons, or cannot be asked in this way.
+    """
+    facts, names = model.facts, list(groups)
+    if model.config.max_depth > DEEPEST:
+        raise ConfigError(f"reasons need trees of depth {DEEPEST} at most, got {model.config.max_depth}")
+    if model.ensemble.statistics is None:
+        raise DataError("the model has no sums of hessians, which reasons need: train or share it again")
+    if facts.owner_widths:
+        raise ConfigError("reasons need a model without columns of owners who are no party")
+    if show not in get_args(Show) or toward not in get_args(Toward):
+        raise ConfigError(
+            f'show must be "names" or "numbers", and toward "higher" or "lower", got {show!r} and {toward!r}'
+        )
+    columns = list(columns_behind(facts.names, []))
+    grouped = [column for own in groups.values() for column in own]
+    if wrong := [column for column in grouped if column not in columns or grouped.count(column) > 1]:
+        raise ConfigError(f"groups: columns of the model must be in one group at most, got {wrong[0]!r}")
+    if wrong := [name for name in groups if name in {OTHERS, *columns} - {*grouped}]:
+        raise ConfigError(f"groups: a group must not have the name of a column outside of the groups, got {wrong[0]!r}")
+    group_of = {column: name for name, own in groups.items() for column in own}
+    own = range(len(facts.names))[facts.layout.features_of(receiver) if receiver is not None else slice(None)]
+    said = [column_of(name) for name in facts.names]
+    said = [group_of.get(name, name if f in own else OTHERS) for f, name in enumerate(said)]
+    names += [name for name in dict.fromkeys(said) if name not in names]
+    if show == "names" and not 1 <= top <= MOST_KEYS - len(names):
+        raise ConfigError(
+            f"top must be at least 1, and at most {MOST_KEYS} together with the {len(names)} names, got {top}: "
+            "put more features into groups, if there are too many names"
+        )
+    return Request(tuple(names), np.array([names.index(name) for name in said]), receiver, top, show, toward)
+
+
+def scale_of(model: SharedModel, dealer: bool) -> tuple[int, Z2k]:
+    """Return the scale of contributions and a ring that holds those of any row. Raises RangeError."""
+    facts, finest = model.facts, FINEST if dealer else FINEST_WITHOUT
+    if model.cuts.shape[1] == 0:
+        leaf, margin = OF_NUMBERS if TRAITS[model.config.objective].link == "identity" else OF_OTHERS
+    else:
+        rows = facts.layout.rows[0] + sum(count for _, _, count in facts.owners), *facts.layout.rows[1:]
+        whole = replace(facts, layout=replace(facts.layout, rows=rows))
+        numerics = TrainingContext(model.config, whole).numerics
+        leaf, margin = numerics.leaf_bits - 2, numerics.margin_bits - 2
+    scale = min(finest, MARGIN_SCALE + LEAF_BITS - leaf)
+    # A contribution is the difference of two margins.
+    bits = -(-(margin + scale - MARGIN_SCALE + 4) // 8) * 8
+    if bits > Z64.bits or (model.cuts.shape[1] and scale < COARSEST):
+        raise RangeError("reasons need leaf weights with a smaller bound: set max_delta_step, or a larger reg_lambda")
+    return scale, Z2k(U64, max(32, bits))
+
+
+def make_table(party: Party, model: SharedModel, request: Request) -> Steps[Table]:
+    """Make the table of a model. As a step of a session, once for all rows."""
+    trees, classes, dealer = model.ensemble, model.config.classes, party.randomness.has_dealer
+    scale, ring = scale_of(model, dealer)
+    values = yield from path_values(party, trees, scale)
+    last = of_last_leaf(values)
+    if scale > MARGIN_SCALE:
+        last = yield from truncate.steps(party, last, scale - MARGIN_SCALE)
+    last = last.at_scale(0).times(1 << max(0, MARGIN_SCALE - scale))
+    above = trees.leaves[:, -1].at_scale(0) - last
+    mean = (above.reshape(-1, classes).sum(axis=0) + trees.base.at_scale(0)).at_scale(MARGIN_SCALE)
+    t, _, depth, patterns = values.shape
+    d, count = len(model.facts.names), len(request.names)
+    of_nodes = trees.chosen[..., :d].map(lambda w: _joined(w, request.member, count, np.add))
+    if not dealer:
+        flat = values.map(lambda w: w.transpose(2, 0, 1, 3).reshape(depth, -1))
+        bits = trees.features.map(lambda b: _joined(b, request.member, count, np.bitwise_xor))
+        words, lowest = of_nodes.map(lambda w: _by_class(w, classes)), bits.map(lambda b: _by_class(b, classes))
+        operand = yield from fix.steps(party, words, lowest, ring)
+        return Table(operand, flat, AShare(np.zeros((classes, 1, count), U64), party.rank), mean, scale, ring)
+    on_path = paths(depth)[0][::2]
+    players = of_nodes.map(lambda w: w[:, on_path].reshape(-1, depth, count))
+    by_path = yield from fix.steps(party, players, None, ring)
+    with released(party, [by_path]):
+        rows = values.map(lambda w: np.ascontiguousarray(w.transpose(0, 1, 3, 2)).reshape(-1, patterns, depth))
+        product = yield from multiply_fixed.steps(party, rows, by_path)
+    entries, constant = _entries(product.words.reshape(t, -1, patterns, count))
+    fixed = yield from fix.steps(party, AShare(_by_class(entries, classes), party.rank), None, ring)
+    of_class = constant.reshape(-1, classes, count).sum(axis=0, dtype=U64)[:, None]
+    return Table(fixed, None, AShare(of_class, party.rank), mean, scale, ring)
+
+
+def contribute(party: Party, table: Table, turns: BShare) -> Steps[AShare]:
+    """<goes left>, [T, m, rows] -> [contributions] at the scale of the table, in its ring, [classes, rows, names]."""
+    (t, m, rows), (classes, _, _) = turns.shape, table.constant.shape
+    depth = m.bit_length()
+    on_path = paths(depth)[0][::2]
+    index = turns.map(lambda b: b[:, on_path].transpose(3, 0, 1, 2).reshape(-1, depth))
+    hot = (yield from one_hot.steps(party, index)).reshape(rows, t, len(on_path), -1)
+    if table.values is not None:
+        values = yield from fix_values.steps(party, table.values, rows, table.ring)
+        chosen = yield from select_fixed.steps(party, hot.reshape(rows, -1), values)
+        of_paths = chosen.words.reshape(rows, depth, t, len(on_path), -1).sum(axis=-1)
+        of_nodes = np.zeros((m, rows, t), U64)
+        np.add.at(of_nodes, on_path.T, of_paths.transpose(1, 3, 0, 2))
+        words = AShare(_rows_by_class(of_nodes.transpose(1, 2, 0), classes), party.rank)
+    else:
+        levels = []
+        for level in reversed(range(depth)):
+            half = 1 << level
+            levels.append(hot[..., half:].reshape(rows, t, -1))
+            # Patterns of the nodes above: a node's own turn is left out, and one of two siblings has them all.
+            hot = hot[:, :, ::2, :half] ^ hot[:, :, ::2, half:]
+        bits = concatenate(levels[::-1], axis=2).map(lambda b: _rows_by_class(b, classes))
+        words = yield from to_ring.steps(party, bits, table.ring)
+    product = yield from multiply_fixed.steps(party, words, table.operand)
+    return product.map(lambda w: w + table.constant.words)
+
+
+def ranked(party: Party, found: AShare, model: SharedModel, table: Table, request: Request) -> Steps[BShare]:
+    """[contributions], [classes, rows, names] -> <the name is the r-th strongest>, [classes, rows, top, names]."""
+    # Numbers of shared models are in the unit of their largest margin.
+    wide = model.cuts.shape[1] == 0 and TRAITS[model.config.objective].link == "identity"
+    finest = RANK_BITS - OF_NUMBERS[1] - 1 if wide else 0
+    shift = Z64.bits - table.ring.bits + table.scale - MARGIN_SCALE - finest
+    top = _in_high_bits(found if request.toward == "higher" else -found, table)
+    x = (yield from truncate.steps(party, top, shift)).at_scale(0)
+    short = yield from below.steps(party, x, [0, 1 << RANK_BITS], min(Z64.bits, Z64.bits - shift + 2))
+    within, beyond = short[..., 0] ^ short[..., 1], ~short[..., 1]
+    kept, clipped = yield from parallel(select.steps(party, within, x), to_ring.steps(party, beyond))
+    keys = kept + clipped.times((1 << RANK_BITS) - 1)
+    of_rows = yield from ranks.steps(party, keys.reshape(-1, keys.shape[-1]), request.top, RANK_BITS)
+    return of_rows.reshape(*keys.shape[:2], request.top, -1)
+
+
+def revealed_reasons(
+    party: Party,
+    model: SharedModel,
+    layout: Layout,
+    features: np.ndarray,
+    method: Method,
+    table: Table,
+    request: Request,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Own features float32[n_p, d_p] -> what this party learns, of rows that `revealed_margins` would reveal to it.
+
+    Names: the number of each, or -1, int64[classes, rows, top]. Numbers: units of the table's scale, int64[classes,
+    rows, names], and the mean, float64[classes].
+    """
+    classes, count = model.config.classes, len(request.names)
+    names = request.show == "names"
+    own = np.zeros((classes, 0, request.top if names else count), np.int64), np.zeros(classes)
+    of = "the" if layout.vertical else "its own"
+    for owners in row_groups(layout):
+        rows, to = layout.rows[owners[0]], request.receiver if layout.vertical else owners[0]
+        router = party.run(router_of(party, layout, owners, model.cuts, features, method))
+        trees, leaves = model.ensemble.leaves.shape
+        with released(party, router.matrices):
+            turns = [
+                party.run(router.route(party, model.ensemble.part(places), places))
+                for places in batches(trees, leaves, rows, classes)
+            ]
+        left, found = concatenate(turns), list[AShare | BShare]()
+        step = max(1, BATCH // (trees * leaves * leaves))
+        for start in range(0, rows, step):
+            part = party.run(contribute(party, table, left[:, :, start : start + step]))
+            found.append(party.run(ranked(party, part, model, table, request)) if names else _in_high_bits(part, table))
+        if names:
+            places = party.reveal(concatenate(found, axis=1), to=to, what=f"the strongest reasons of {of} rows")
+            if places is not None:
+                own = np.where(places.any(axis=-1), places.argmax(axis=-1), -1), own[1]
+            continue
+        values = party.reveal(concatenate(found, axis=1), to=to, what=f"contributions of {of} rows", units=True)
+        mean = party.reveal(table.mean, to=to, what="the mean margin")
+        if values is not None and mean is not None:
+            own = values >> Z64.bits - table.ring.bits, mean
+    return own
+
+
+def _in_high_bits(x: AShare, table: Table) -> AShare:
+    """[x] in the ring of the table -> the same times a power of two, in words of 64 bits."""
+    return x.map(lambda w: w << U64.type(Z64.bits - table.ring.bits)).at_scale(0)
+
+
+def _joined(words: np.ndarray, member: np.ndarray, count: int, add: np.ufunc) -> np.ndarray:
+    """Add up features by name: [.., d] -> [.., names]."""
+    out = np.zeros((count, *words.shape[:-1]), words.dtype)
+    add.at(out, member, np.moveaxis(words, -1, 0))
+    return np.ascontiguousarray(np.moveaxis(out, 0, -1))
+
+
+def _by_class(words: np.ndarray, classes: int) -> np.ndarray:
+    """Arrange what trees have, [T, k, names], by class, [classes, T / classes k, names]."""
+    _, k, count = words.shape
+    return np.ascontiguousarray(words.reshape(-1, classes, k, count).swapaxes(0, 1)).reshape(classes, -1, count)
+
+
+def _rows_by_class(words: np.ndarray, classes: int) -> np.ndarray:
+    """Arrange what rows have in trees, [rows, T, k], by class, [classes, rows, T / classes k]."""
+    rows, _, k = words.shape
+    by_class = words.reshape(rows, -1, classes, k).transpose(2, 0, 1, 3)
+    return np.ascontiguousarray(by_class).reshape(classes, rows, -1)
+
+
+def _entries(by_pattern: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[T, 2^(depth - 1), 2^depth, names] by path and pattern -> [T, entries, names], level by level, and what remains
+    of a row that goes left nowhere, [T, names].
+    """
+    t, last, _, count = by_pattern.shape
+    levels, tables = [], by_pattern
+    for level in reversed(range(last.bit_length())):
+        half = 1 << level
+        low, high = tables[:, :, :half], tables[:, :, half:]
+        levels.append((high - low).reshape(t, -1, count))
+        # What remains depends on the nodes above only: siblings are added.
+        tables = low.reshape(t, -1, 2, half, count).sum(axis=2) if level else low
+    return np.concatenate(levels[::-1], axis=1), tables[:, 0, 0]
+
+
+def told(
+    party: Party, model: SharedModel, request: Request, table: Table, learned: np.ndarray, mean: np.ndarray
+) -> list[tuple[str, ...]] | list[list[tuple[str, ...]]] | Contributions:
+    """Return what `revealed_reasons` has revealed, by row, in words and numbers."""
+    names = [f"data of {party.link.peer}" if name == OTHERS else name for name in request.names]
+    several = model.config.num_class is not None
+    if request.show == "names":
+        of_rows = [[tuple(names[place] for place in row if place >= 0) for row in rows] for rows in learned.tolist()]
+        return [list(of_classes) for of_classes in zip(*of_rows, strict=True)] if several else of_rows[0]
+    unit = model.facts.margin_unit
+    values, mean = np.ldexp(learned.astype(np.float64), -table.scale) * unit, mean * unit
+    return Contributions(tuple(names), values.swapaxes(0, 1) if several else values[0], mean)

@@ -1,0 +1,227 @@
+"""Contributions and names of reasons against XGBoost's `pred_contribs` of the exported model."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc.errors import ConfigError
+from protocols.testing.two_parties import made_by_both, run_both
+from secure_tree.agreement.messages import VERSION
+from secure_tree.exchange.plain_model import reveal_model
+from secure_tree.exchange.xgboost import to_xgboost
+from secure_tree.prediction.reasons import Contributions
+from tests.secure_tree.opened import train_both
+from tests.secure_tree.public.test_sampling import three_classes
+from tests.secure_tree.test_layouts import columns, with_holes
+from tests.secure_tree.test_twin import halves, table
+
+xgboost = pytest.importorskip("xgboost")
+
+KINDS = {
+    "depth 1": {"max_depth": 1},
+    "depth 2": {"max_depth": 2},
+    "depth 4": {"max_depth": 4},
+    "joint edges": {"edges": "joint"},
+    "depth 6, null splits": {"max_depth": 6, "min_split_loss": 1.0},
+    "stumps without splits": {"max_depth": 2, "min_split_loss": 1000.0},
+    "numbers": {"objective": "reg:squarederror"},
+    "counts": {"objective": "count:poisson"},
+    "classes": {"objective": "multi:ova", "num_class": 3},
+    "missing": {"missing": "all"},
+}
+OTHERS = {"columns": {"partition": "vertical", "missing": "all", "max_depth": 4}, "depth 7": {"max_depth": 7}}
+
+
+def exported(models):
+    (plain, _), _ = run_both(lambda party: reveal_model(party, models[party.rank].model, 0))
+    return xgboost.Booster(model_file=bytearray(json.dumps(to_xgboost(plain)).encode()))
+
+
+def contribs(booster, rows):
+    return booster.predict(xgboost.DMatrix(rows, feature_names=booster.feature_names), pred_contribs=True)
+
+
+def trained(kind):
+    """Train a model of a kind; return both estimators, the tables to predict, and all of their rows."""
+    parameters = dict(n_estimators=4, max_depth=3, max_bin=8, learning_rate=0.5) | (KINDS | OTHERS)[kind]
+    X, y = table(90, 4, seed=71)
+    if kind == "classes":
+        X, y = three_classes(90, seed=71)
+    elif kind == "numbers":
+        y = (X[:, 0] - X[:, 2]) * 30 - 7
+    elif kind == "counts":
+        y = np.floor(np.exp(X[:, 0] / 2))
+    if "missing" in parameters:
+        X = with_holes(X, 0.2)
+    tables, labels = columns(X, y, 2) if kind == "columns" else halves(X, y, 40)
+    if kind == "columns":
+        tables = pd.DataFrame(X[:, :2], columns=["a", "b"]), pd.DataFrame(X[:, 2:], columns=["c", "d"])
+    return train_both(tables, labels, **parameters).models, tables, X
+
+
+def explained(models, tables, source=None, **asked):
+    """Return what each party learns, and the parties."""
+    job = lambda party: models[party.rank].contributions(  # noqa: E731
+        party, tables[party.rank], **{"method": "thresholds", **asked}
+    )
+    return run_both(job, **({"source": source} if source else {}))
+
+
+def in_order(contributions, names, top, sign=1):
+    """Return the names of the strongest contributions in one direction, as reasons list them."""
+    strongest = np.argsort(-sign * contributions, kind="stable")[:top]
+    return tuple(names[f] for f in strongest if sign * contributions[f] > 2e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_are_those_of_the_exported_model(kind):
+    models, tables, _ = trained(kind)
+    booster, unit = exported(models), models[0].model.facts.margin_unit
+    found, parties = explained(models, tables, show="numbers")
+    for own, rows in zip(found, tables, strict=True):
+        theirs = contribs(booster, rows)
+        assert own.names == models[0].model.facts.names
+        assert np.abs(own.values - theirs[..., :-1]).max() < 2e-6 * unit
+        assert np.abs(own.mean - theirs[0, ..., -1]).max() < 1e-5 * unit
+        data = xgboost.DMatrix(rows, feature_names=booster.feature_names)
+        margins = booster.predict(data, output_margin=True)
+        assert np.abs(own.values.sum(axis=-1) + own.mean - margins).max() < 1e-5 * unit
+    assert [party.revealed for party in parties] == [["contributions of its own rows", "the mean margin"]] * 2
+
+
+@pytest.mark.parametrize("kind", ["depth 4", "numbers", "classes", "missing"])
+@pytest.mark.parametrize("toward", ["higher", "lower"])
+def test_names_are_the_strongest_in_order(kind, toward):
+    models, tables, _ = trained(kind)
+    booster, names = exported(models), models[0].model.facts.names
+    found, parties = explained(models, tables, top=3, toward=toward)
+    for own, rows in zip(found, tables, strict=True):
+        theirs = contribs(booster, rows)[..., :-1]
+        sign = 1 if toward == "higher" else -1
+        for row, reasons in zip(theirs, own, strict=True):
+            if kind == "classes":
+                assert reasons == [in_order(of_class, names, 3, sign) for of_class in row]
+            else:
+                assert reasons == in_order(row, names, 3, sign)
+    assert [party.revealed for party in parties] == [["the strongest reasons of its own rows"]] * 2
+
+
+def test_a_feature_that_no_tree_uses_has_no_part():
+    models, tables, _ = trained("depth 1")
+    booster = exported(models)
+    unused = [f for f, name in enumerate(models[0].model.facts.names) if name not in booster.get_score()]
+    (own, _), _ = explained(models, tables, show="numbers")
+    assert unused and np.abs(own.values[:, unused]).max() < 1e-6
+    (reasons, _), _ = explained(models, tables)
+    assert not {name for row in reasons for name in row} & {f"f{f}" for f in unused}
+
+
+def test_groups_add_up_before_the_ranking():
+    models, tables, _ = trained("depth 4")
+    groups, booster = {"even": ["f0", "f2"]}, exported(models)
+    (numbers, _), _ = explained(models, tables, show="numbers", groups=groups)
+    (reasons, _), _ = explained(models, tables, groups=groups)
+    theirs = contribs(booster, tables[0])
+    joined = np.stack([theirs[:, 0] + theirs[:, 2], theirs[:, 1], theirs[:, 3]], axis=1)
+    assert numbers.names == ("even", "f1", "f3") and np.abs(numbers.values - joined).max() < 2e-6
+    assert reasons == [in_order(row, numbers.names, 4) for row in joined]
+
+
+@pytest.mark.parametrize("receiver", [None, 1])
+def test_by_columns_the_other_partys_data_are_one_reason(receiver):
+    models, tables, X = trained("columns")
+    theirs, mine = contribs(exported(models), X)[:, :-1], receiver or 0  # who has the labels
+    found, parties = explained(models, tables, to=receiver)
+    names = ["data of party_a", "c", "d"] if mine else ["a", "b", "data of party_b"]
+    joined = [theirs[:, :2].sum(axis=1), *theirs[:, 2:].T] if mine else [*theirs[:, :2].T, theirs[:, 2:].sum(axis=1)]
+    assert found[mine] == [in_order(row, names, 4) for row in np.stack(joined, axis=1)]
+    assert found[1 - mine] == [] and parties[1 - mine].revealed == []
+    by_name = {name: [name] for name in "abcd"}
+    found, _ = explained(models, tables, to=receiver, groups=by_name, show="numbers")
+    assert np.abs(found[mine].values - theirs).max() < 2e-6 and found[1 - mine].values.shape == (0, 4)
+
+
+def test_bins_route_as_thresholds_do():
+    models, tables, _ = trained("joint edges")
+    (by_bins, _), (by_thresholds, _) = (
+        explained(models, tables, show="numbers", method=method)[0] for method in ("bins", "thresholds")
+    )
+    assert np.abs(by_bins.values - by_thresholds.values).max() < 1e-6
+
+
+@pytest.mark.parametrize("kind", ["depth 1", "depth 4", "classes"])
+def test_without_a_dealer(kind):
+    models, tables, _ = trained(kind)
+    booster, tables = exported(models), [X[:6] for X in tables]
+    (numbers, _), _ = explained(models, tables, show="numbers", source=made_by_both)
+    (reasons, _), _ = explained(models, tables, groups={"even": ["f0", "f2"]}, top=2, source=made_by_both)
+    theirs = contribs(booster, tables[0])[..., :-1]
+    assert np.abs(numbers.values - theirs).max() < 1e-5
+    if kind != "classes":
+        joined = np.stack([theirs[:, 0] + theirs[:, 2], theirs[:, 1], theirs[:, 3]], axis=1)
+        assert reasons == [in_order(row, ("even", "f1", "f3"), 2) for row in joined]
+
+
+def test_the_table_is_made_once():
+    models, tables, _ = trained("depth 4")
+
+    def job(party):
+        model, own = models[party.rank], tables[party.rank]
+        model.predict_margin(party, own, "thresholds")
+        first = model.contributions(party, own, method="thresholds")
+        made = party.stages["reasons_table"].rounds
+        assert model.contributions(party, own, method="thresholds", top=2) == [row[:2] for row in first]
+        assert made and party.stages["reasons_table"].rounds == made
+        model.contributions(party, own, method="thresholds", show="numbers")
+        return [party.stages[name].rounds for name in ("predict", "reasons")]
+
+    ((predict, reasons), _), _ = run_both(job)
+    # Numbers take the rounds of a prediction and one more for the mean margin; names, which two of the three calls ask
+    # for, seven for the ranking of each party's rows.
+    assert reasons == 3 * predict + 2 * 7 * 2 + 2
+
+
+def test_what_is_refused():
+    assert VERSION >= 14
+    models, tables, _ = trained("depth 4")
+    wrong = {
+        "top must be at least 1": {"top": 0},
+        "at most 256 together with the 4 names": {"top": 253},
+        'show must be "names" or "numbers"': {"show": "all"},
+        "in one group at most, got 'f7'": {"groups": {"a": ["f7"]}},
+        "in one group at most, got 'f1'": {"groups": {"a": ["f1"], "b": ["f1"]}},
+        "must not have the name of a column outside of the groups, got 'f0'": {"groups": {"f0": ["f1"]}},
+        "must be 0 or 1 for vertical data": {"to": 1},
+    }
+    for message, asked in wrong.items():
+        with pytest.raises(ConfigError, match=message):
+            explained(models, tables, **asked)
+
+    def disagree(**asked):
+        def job(party):
+            mine = {name: pair[party.rank] for name, pair in asked.items()}
+            return models[party.rank].contributions(party, tables[party.rank], method="thresholds", **mine)
+
+        return run_both(job)
+
+    for name, pair in {"show": ("names", "numbers"), "top": (3, 4), "toward": ("higher", "lower")}.items():
+        with pytest.raises(ConfigError, match=f"disagree on {name}"):
+            disagree(**{name: pair})
+    with pytest.raises(ConfigError, match="disagree on groups"):
+        disagree(groups=({"a": ["f0"]}, {"a": ["f1"]}))
+
+
+def test_deep_trees_are_refused():
+    models, tables, _ = trained("depth 7")
+    with pytest.raises(ConfigError, match="depth 6 at most, got 7"):
+        explained(models, tables)
+
+
+def test_results_of_no_rows():
+    models, _, _ = trained("depth 2")
+    empty = [np.zeros((0, 4), np.float32)] * 2
+    (reasons, _), _ = explained(models, empty)
+    (numbers, _), _ = explained(models, empty, show="numbers")
+    assert reasons == [] and isinstance(numbers, Contributions) and numbers.values.shape == (0, 4)
