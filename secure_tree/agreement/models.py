@@ -72,7 +72,8 @@ class ReasonFacts(Message):
 class PlainFacts(Message):
     """The public facts of a plain model that is to be shared.
 
-    exponent: under squared error, that of the power of two above all margins that its leaves can add up to.
+    exponent: under squared error, that of the power of two above all margins that its leaves can add up to. covers:
+    whether it has the sums of hessians that reasons need.
     """
 
     objective: Objective
@@ -81,6 +82,7 @@ class PlainFacts(Message):
     rounds: Annotated[int, Field(ge=1, le=10_000)]
     depth: Annotated[int, Field(ge=1, le=DEEPEST)]
     exponent: Power
+    covers: bool
 
 
 class ShareFacts(Message):

@@ -25,7 +25,7 @@ from secure_tree.agreement.models import PlainFacts, agree_on_reveal, agree_on_s
 from secure_tree.agreement.training import check_declared
 from secure_tree.data.bins import order_key, order_value
 from secure_tree.data.magnitudes import SMALLEST_LABEL
-from secure_tree.model.ensemble import Ensemble
+from secure_tree.model.ensemble import Ensemble, NodeStatistics, left_children
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.model.storage import Arrays, read_arrays, reading, write_arrays
 from secure_tree.public.config import DEEPEST, Missing, TrainConfig
@@ -43,6 +43,9 @@ _ARRAYS = ("features", "thresholds", "missing_left", "leaves", "gains", "covers"
 WHAT = "the model: features, thresholds, ways of missing values, base score, leaf weights, gains and sums of hessians"
 # A margin of a shared model is at most 2^LARGEST of its unit.
 LARGEST = 30
+# Margins of logarithms and log-odds above this have no reasons.
+LARGEST_EXPLAINED = 2.0**13
+COVER_BITS = 29
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class PlainModel:
     gains : float64[T, m]
         The gains of the splits; 0 for a model that was not trained here.
     covers : float64[T, 2 m + 1]
-        Sums of hessians of nodes, then of leaves; 0 for a model that was not trained here.
+        Sums of hessians of nodes, then of leaves; 0 for a model that was brought in without them.
     """
 
     objective: str
@@ -110,7 +113,7 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
         e = model.ensemble
         sent_right = e.chosen[..., len(model.facts.names) :].sum(axis=-1)
         parts: tuple[AShare | BShare, ...] = (e.features, e.null, e.thresholds, sent_right, e.leaves, e.base)
-        if e.statistics:
+        if e.statistics and e.statistics.gains is not None:
             parts = (*parts, e.statistics.gains, e.statistics.covers)
         return [party.reveal(x, to=to, what=WHAT, units=True) for x in parts]
 
@@ -140,7 +143,7 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
 def _statistics(model: SharedModel, opened: list[np.ndarray]) -> list[np.ndarray]:
     """Convert opened gains and covers to numbers; 0 if the model has none."""
     statistics, (trees, m) = model.ensemble.statistics, model.ensemble.thresholds.shape
-    if statistics is None:
+    if statistics is None or statistics.gains is None:
         return [np.zeros((trees, m)), np.zeros((trees, 2 * m + 1))]
     kinds = zip(opened, (statistics.gains, statistics.covers), model.facts.statistics_units, strict=True)
     return [values * 2.0**-share.scale * unit for values, share, unit in kinds]
@@ -189,21 +192,21 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
     check_declared(config, (names,))
     optional = tuple(f for f, name in enumerate(names) if config.may_miss(name))
     unit = 2.0 ** (public.exponent - LARGEST)
-    parts = [None] * 3 if plain is None else _words(plain, optional, unit)
+    scales = (0, 0, MARGIN_SCALE, 0)[: 4 if public.covers else 3]
+    parts = [None] * len(scales) if plain is None else _words(plain, optional, unit)[: len(scales)]
     with party.stage("share"):
-        scales = 0, 0, MARGIN_SCALE
-        thresholds, chosen, leaves = (
-            party.share(words, owner, scale) for words, scale in zip(parts, scales, strict=True)
-        )
+        shared = [party.share(words, owner, scale) for words, scale in zip(parts, scales, strict=True)]
+    thresholds, chosen, leaves, *covers = shared
     d, m, trees = len(names), config.nodes, config.trees
-    expected = (trees, m), (trees, m, d + len(optional)), (trees, m + 1)
-    if (thresholds.shape, chosen.shape, leaves.shape) != expected:
+    expected = (trees, m), (trees, m, d + len(optional)), (trees, m + 1), (trees, 2 * m + 1)
+    if tuple(share.shape for share in shared) != expected[: len(scales)]:
         raise DataError("the shared model does not have the shape that was announced")
     # The least significant bits of an additive sharing are an xor sharing of the least significant bit.
     features = BShare((chosen.words[..., :d] & np.uint64(1)).astype(np.uint8), party.rank)
     nowhere = BShare(np.zeros((trees, m, d, 0), np.uint8), party.rank)
     base = public_ring(np.zeros(config.classes, np.int64), party.rank, MARGIN_SCALE)
-    ensemble = Ensemble([nowhere, nowhere], features, ~features.parity(axis=-1), thresholds, chosen, leaves, base)
+    null, statistics = ~features.parity(axis=-1), NodeStatistics(None, covers[0]) if covers else None
+    ensemble = Ensemble([nowhere, nowhere], features, null, thresholds, chosen, leaves, base, statistics)
     layout = Layout("horizontal", (0, 0), (d, d), (0, 0), (optional, optional))
     facts = PublicFacts(pairing, names, layout, unit)
     return SharedModel(party.rank, config, facts, np.zeros((d, 0), np.float32), ensemble)
@@ -220,20 +223,32 @@ def _facts(plain: PlainModel) -> PlainFacts:
         exponent = ceil_log2(max(largest, SMALLEST_LABEL))
     elif largest > 2.0**LARGEST:
         raise RangeError("the model's margins must be at most 2^30 in magnitude, but its leaves can add up to more")
-    shape = {"classes": classes, "rounds": trees // classes, "depth": depth, "exponent": exponent}
+    known = _has_covers(plain) and (TRAITS[plain.objective].link == "identity" or largest <= LARGEST_EXPLAINED)
+    shape = {"classes": classes, "rounds": trees // classes, "depth": depth, "exponent": exponent, "covers": known}
     return PlainFacts.of(objective=plain.objective, names=list(plain.names), **shape)
 
 
+def _has_covers(plain: PlainModel) -> bool:
+    """Return whether the rows of each split are divided between its children."""
+    m, covers = plain.features.shape[1], plain.covers
+    split = plain.features != NO_SPLIT
+    apart = np.abs(covers[:, :m] - covers[:, 1::2] - covers[:, 2::2]) <= 1e-3 * covers[:, :m]
+    return bool((covers[:, 0] > 0).all() and (covers >= 0).all() and (apart | ~split).all())
+
+
 def _words(plain: PlainModel, optional: tuple[int, ...], unit: float) -> list[np.ndarray]:
-    """Return keys of thresholds, [T, m], `Ensemble.chosen`, [T, m, d + o], and leaves over the unit, [T, 2^depth].
+    """Return keys of thresholds, [T, m], `Ensemble.chosen`, [T, m, d + o], leaves over the unit, [T, 2^depth], and sums
+    of hessians, [T, 2 m + 1], of which every tree has 2^COVER_BITS.
 
     The base margins are added to the leaves of the first round.
     """
     split = plain.features != NO_SPLIT
-    keys = np.where(split, order_key(plain.thresholds), 0)
+    # No feature has the value 0 at a null split.
+    keys = np.where(split, order_key(plain.thresholds), left_children(split.shape[1]).astype(np.int64))
     one_hot = plain.features[..., None] == np.arange(len(plain.names))
     missing_right = one_hot[..., list(optional)] & ~plain.missing_left[..., None]
     leaves = plain.leaves.copy()
     leaves[: len(plain.base_margins)] += np.array(plain.base_margins)[:, None]
     chosen = np.concatenate([one_hot, missing_right], axis=-1).astype(np.int64)
-    return [keys, chosen, np.round(leaves / unit * (1 << MARGIN_SCALE)).astype(np.int64)]
+    covers = np.rint(np.ldexp(plain.covers / np.maximum(plain.covers[:, :1], 1e-300), COVER_BITS)).astype(np.int64)
+    return [keys, chosen, np.round(leaves / unit * (1 << MARGIN_SCALE)).astype(np.int64), covers]

@@ -168,7 +168,8 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
         parts = [np.stack(part) for part in zip(*(_fill(tree, depth) for tree in trees), strict=True)]
         if parts[0].max() >= d or not all(np.isfinite(part).all() for part in parts):
             raise ValueError("a split on an unknown feature, or a number that is not finite")
-    return PlainModel(objective, names, base, *parts, *(np.zeros((len(trees), (k << depth) - 1)) for k in (1, 2)))
+    parts.insert(4, np.zeros((len(trees), (1 << depth) - 1)))
+    return PlainModel(objective, names, base, *parts)
 
 
 def _accepted(learner: dict[str, Any], source: str) -> str:
@@ -243,15 +244,17 @@ def _depth(tree: dict[str, Any]) -> int:
 
 
 def _fill(tree: dict[str, Any], depth: int) -> tuple[np.ndarray, ...]:
-    """Convert a tree to (features, thresholds, missing_left, leaves) of a full tree by repeating its upper leaves."""
+    """Convert a tree to the arrays of `PlainModel` but gains, of a full tree, by repeating its upper leaves."""
     m = (1 << depth) - 1
     features = np.full(m, NO_SPLIT)
     thresholds, leaves = np.zeros(m, np.float32), np.zeros(m + 1)
-    missing_left = np.zeros(m, bool)
+    missing_left, covers = np.zeros(m, bool), np.zeros(2 * m + 1)
+    known = tree.get("sum_hessian") or [0.0] * len(tree["left_children"])
 
     def walk(node: int, place: int) -> None:
         value = tree["split_conditions"][node]
         leaf = tree["left_children"][node] == -1
+        covers[place] = known[node]
         if place >= m:
             leaves[place - m] = value
             return
@@ -262,4 +265,4 @@ def _fill(tree: dict[str, Any], depth: int) -> tuple[np.ndarray, ...]:
         walk(node if leaf else tree["right_children"][node], 2 * place + 2)
 
     walk(0, 0)
-    return features, thresholds, missing_left, leaves
+    return features, thresholds, missing_left, leaves, covers

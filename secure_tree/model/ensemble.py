@@ -57,10 +57,11 @@ class Routes:
 class NodeStatistics:
     """Statistics of the training at the nodes: gains of splits [T, m], sums of hessians [T, 2 m + 1], leaves last.
 
-    Each has its own scale, in units of `PublicFacts.statistics_units`. The gain of a null split is meaningless.
+    Each has its own scale, in units of `PublicFacts.statistics_units`. The gain of a null split is meaningless. A model
+    that was not trained here has no gains, and sums of hessians in a unit of their own for each tree.
     """
 
-    gains: AShare
+    gains: AShare | None
     covers: AShare
 
 
@@ -71,7 +72,7 @@ class Ensemble(Routes):
     thresholds: order keys, [T, m]. leaves: weights [T, 2^depth], and base: the margin before the first tree, [classes],
     both at MARGIN_SCALE in the unit of margins. chosen: [T, m, d + o], the feature as a one-hot, then for each of the o
     features that may be missing, 1 if the node splits on it and sends missing values right. statistics: None for a
-    model that was not trained here.
+    model that was brought in without any.
     """
 
     thresholds: AShare

@@ -23,7 +23,7 @@ from secure_tree.public.context import PublicFacts
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
 
-FORMAT = 11
+FORMAT = 12
 _WHAT = f"Sharewood model file of format {FORMAT}"
 _ROLE = "half of a model"
 _BITS = ("features", "null")
@@ -55,7 +55,8 @@ class SharedModel:
             "facts": asdict(self.facts),
         }
         e = self.ensemble
-        statistics = {name: getattr(e.statistics, name) for name in _STATISTICS} if e.statistics else {}
+        known = {name: getattr(e.statistics, name) for name in _STATISTICS} if e.statistics else {}
+        statistics = {name: share for name, share in known.items() if share is not None}
         facts["statistics_scales"] = {name: share.scale for name, share in statistics.items()}
         bits = {name: getattr(e, name) for name in _BITS} | {_set(p): of_block for p, of_block in enumerate(e.sets)}
         arrays = {name: getattr(e, name).words for name in _WORDS}
@@ -100,7 +101,9 @@ def _assemble(facts: dict[str, Any], stored: Arrays) -> SharedModel:
         chosen=words("chosen"),
         leaves=words("leaves", MARGIN_SCALE),
         base=words("base", MARGIN_SCALE),
-        statistics=NodeStatistics(**{name: words(name, scales[name]) for name in _STATISTICS}) if scales else None,
+        statistics=NodeStatistics(**dict.fromkeys(_STATISTICS) | {name: words(name, scales[name]) for name in scales})
+        if scales
+        else None,
     )
     known = _tuples(facts["facts"])
     known["layout"] = Layout(**known["layout"])

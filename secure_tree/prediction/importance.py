@@ -46,7 +46,7 @@ def _weight(party: Party, model: SharedModel) -> np.ndarray:
 
 def _total(party: Party, model: SharedModel, what: Literal["gain", "cover"]) -> np.ndarray:
     statistics, features = model.ensemble.statistics, model.ensemble.features
-    if statistics is None:
+    if statistics is None or statistics.gains is None:
         raise DataError("a shared plain model has no gains and covers: compute them on the plain model")
     of_gain, of_cover = model.facts.statistics_units
     if what == "gain":

@@ -148,7 +148,7 @@ def as_the_model(model: SharedModel, context: TrainingContext) -> TrainingContex
 def _ensemble(model: SharedModel, context: TrainingContext) -> Ensemble:
     """Return the model's trees with statistics in the units of the training. Local."""
     ensemble = model.ensemble
-    if (statistics := ensemble.statistics) is None:
+    if (statistics := ensemble.statistics) is None or statistics.gains is None:
         return ensemble
     of_model, of_training = model.facts.statistics_units, context.facts.statistics_units
     gains, covers = (

@@ -140,7 +140,7 @@ def _statistics(party: Party, trees: list[TreeShares], before: Ensemble | None) 
     """Return gains and covers; the sum of all gains fits at their scale. One round, or two if a model is continued."""
     gains, covers = stack([t.gains for t in trees]), stack([t.covers for t in trees])
     gains = yield from truncate.steps(party, gains, max(1, (gains.size - 1).bit_length()))
-    if before is None or before.statistics is None:
+    if before is None or before.statistics is None or before.statistics.gains is None:
         return NodeStatistics(gains, covers)
     # One bit less, so that the sum of both models' gains fits.
     gain_scale = min(gains.scale, before.statistics.gains.scale) - 1

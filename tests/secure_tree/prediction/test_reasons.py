@@ -1,17 +1,21 @@
 """Contributions and names of reasons against XGBoost's `pred_contribs` of the exported model."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, DataError
 from protocols.testing.two_parties import made_by_both, run_both
 from secure_tree.agreement.messages import VERSION
-from secure_tree.exchange.plain_model import reveal_model
+from secure_tree.exchange.plain_model import reveal_model, share_model
 from secure_tree.exchange.xgboost import to_xgboost
+from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.reasons import Contributions
+from tests.secure_tree.exchange.test_share import X as DATA
+from tests.secure_tree.exchange.test_share import estimator_of, plain_of, train
 from tests.secure_tree.opened import train_both
 from tests.secure_tree.public.test_sampling import three_classes
 from tests.secure_tree.test_layouts import columns, with_holes
@@ -162,6 +166,45 @@ def test_without_a_dealer(kind):
     if kind != "classes":
         joined = np.stack([theirs[:, 0] + theirs[:, 2], theirs[:, 1], theirs[:, 3]], axis=1)
         assert reasons == [in_order(row, ("even", "f1", "f3"), 2) for row in joined]
+
+
+SHARED = ["binary:logistic", "reg:squarederror", "count:poisson", "multi:softprob"]
+
+
+@pytest.mark.parametrize("objective", SHARED)
+@pytest.mark.parametrize("holes", [0.0, 0.2])
+def test_a_shared_model_is_explained(tmp_path, objective, holes):
+    booster = train(objective, holes, rounds=5, max_depth=5, gamma=0.5)
+    plain, rows = plain_of(booster), with_holes(DATA[:40], holes, seed=3)
+
+    def job(party):
+        path = tmp_path / f"{party.rank}.npz"
+        share_model(party, plain if party.rank == 0 else None, "all" if holes else "none").save(path)
+        model = estimator_of(SharedModel.load(path))
+        own = rows if party.rank == 1 else rows[:0]
+        numbers = model.contributions(party, own, method="thresholds", show="numbers")
+        return numbers, model.contributions(party, own, method="thresholds", top=3)
+
+    (_, (numbers, reasons)), _ = run_both(job)
+    theirs = booster.predict(xgboost.DMatrix(rows), pred_contribs=True)
+    assert np.abs(numbers.values - theirs[..., :-1]).max() < 2e-6 * max(1, np.abs(theirs).max())
+    assert np.abs(numbers.mean - theirs[0, ..., -1]).max() < 1e-5 * max(1, np.abs(theirs).max())
+    if objective != "multi:softprob":
+        assert reasons == [in_order(row[:-1], numbers.names, 3) for row in theirs]
+
+
+def test_a_shared_model_without_sums_of_hessians_is_refused():
+    plain = plain_of(train("binary:logistic", rounds=2, max_depth=2))
+    wrong = plain.covers.copy()
+    wrong[1, 1] *= 2
+    for covers in (np.zeros_like(plain.covers), wrong):
+
+        def job(party, covers=covers):
+            model = estimator_of(share_model(party, replace(plain, covers=covers) if party.rank == 0 else None))
+            return model.contributions(party, DATA[:2], method="thresholds")
+
+        with pytest.raises(DataError, match="no sums of hessians"):
+            run_both(job)
 
 
 def test_the_table_is_made_once():
