@@ -2,8 +2,10 @@
 
 Functionality  [s_1 .. s_d] >= 0, public k -> for r = 1 .. k: <s_i is the r-th largest, and above 0>; of equal ones, the
                first counts as larger
-Messages       a comparison of every pair (mpc/comparison/all_pairs.py); a look-up of every number of wins
-Cost           3 rounds; (d + k) (d + k - 1) / 2 comparisons and k d look-ups per row
+Messages       a comparison of every pair (mpc/comparison/all_pairs.py); a look-up of every number of wins; for many
+               integers first in blocks, then of the k largest of every block, which a selection takes along, and a
+               conjunction of both results
+Cost           3 rounds for a block, 5 more for each further pass over blocks
 Security       composition: perfect
 How            k zeros precede the integers. An integer that is 0 loses to all of them, so it has none of the first k
                ranks. The r-th largest wins against all but r - 1 of the others
@@ -14,26 +16,50 @@ from __future__ import annotations
 
 import numpy as np
 
+from mpc.arithmetic.bits import and_each, select
 from mpc.comparison.all_pairs import MOST_KEYS, compare_pairs, groups_of
 from mpc.errors import RangeError
 from mpc.lookup.equality import equals_zero
-from mpc.protocol import AShare, BShare, Endpoint, Steps, calls, composed, concatenate, describe, protocol
+from mpc.protocol import Z32, AShare, BShare, Endpoint, Steps, calls, composed, concatenate, describe, protocol
 from mpc.words import U8
 
 # Pairs that are compared at once.
 PORTION = 1 << 19
+MOST_RANKS = 64
+# Integers per rank in a block, and the most that are one block.
+PER_RANK, ONE_BLOCK = 5, 24
 
 
 @protocol()
 def ranks(party: Endpoint, scores: AShare, count: int, bits: int) -> Steps[BShare]:
-    """[s], [n, d], 0 <= s < 2^bits -> <s is the r-th largest of its row, and above 0>, [n, count, d].
+    """[s], [n, d], 0 <= s < 2^bits -> <s is the r-th largest of its row, and above 0>, [n, count, d], count <= 64.
 
-    Raises RangeError if d + count is above 256.
+    `bits` is less than the width of a word. Raises RangeError.
     """
+    if not 1 <= count <= MOST_RANKS:
+        raise RangeError(f"ranks must be 1 .. {MOST_RANKS}, got {count}")
+    n, d = scores.shape
+    size = min(PER_RANK * count, MOST_KEYS - count)
+    if d <= max(size, ONE_BLOCK):
+        return (yield from _of_blocks(party, scores, count, bits))
+    blocks = -(-d // size)
+    size = -(-d // blocks)
+    padded = scores.map(lambda w: np.pad(w, [(0, 0), (0, blocks * size - d)])).reshape(n * blocks, size)
+    within = yield from _of_blocks(party, padded, count, bits)
+    best = yield from select.steps(party, within, padded.map(lambda w: w[:, None]))
+    among = yield from ranks.steps(party, best.sum(axis=-1).reshape(n, blocks * count), count, bits)
+    places = among.reshape(n, count, blocks, count)
+    spread = within.map(
+        lambda b: np.broadcast_to(b.reshape(n, 1, blocks, count, size), (n, count, blocks, count, size))
+    )
+    found = yield from and_each.steps(party, places, spread)
+    return found.parity(axis=3).reshape(n, count, blocks * size)[..., :d]
+
+
+def _of_blocks(party: Endpoint, scores: AShare, count: int, bits: int) -> Steps[BShare]:
+    """Rank each row by comparisons of all pairs."""
     n, d = scores.shape
     size = d + count
-    if size > MOST_KEYS:
-        raise RangeError(f"at most {MOST_KEYS - count} numbers can be ranked for {count} ranks, got {d}")
     zeros = AShare(np.zeros((n, count), scores.dtype), party.rank)
     keys, per = concatenate([zeros, scores.at_scale(0)], axis=1), max(1, PORTION // (size * (size - 1) // 2))
     wanted = (size - 1 - np.arange(count)).astype(U8)[:, None] * U8.type(party.rank == 0)
@@ -48,7 +74,7 @@ def ranks(party: Endpoint, scores: AShare, count: int, bits: int) -> Steps[BShar
 
 describe(
     ranks,
-    samples=calls(lambda i, n: [i.words(0, 99, n, 4), 2, 10]),
-    priced=calls(lambda i, n: [i.words(0, 1, n, 30), 4, 26], element="row of 30 numbers, 4 ranks"),
-    evidence=composed(compare_pairs, equals_zero),
+    samples=calls(lambda i, n: [i.words(0, 99, n, 4), 2, 10]) + calls(lambda i, n: [i.words(0, 99, n, 30), 2, 10]),
+    priced=calls(lambda i, n: [i.words(0, 1, n, 30, ring=Z32), 4, 26], element="row of 30 numbers, 4 ranks"),
+    evidence=composed(compare_pairs, equals_zero, select, and_each),
 )

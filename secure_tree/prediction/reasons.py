@@ -7,8 +7,8 @@ Functionality  a model and the rows of their owner -> to the receiver of the pre
 Messages       once: the table (secure_tree/prediction/reason_table.py), opened masked. Rows: the routing of a
                prediction; a one-hot of the turns on every path; their lift to words; a product with the table. Names:
                the contributions in words of 64 bits, clipped, and their ranks (mpc/comparison/ranks.py)
-Cost           3 rounds after the routing, as many as a prediction; for names 7 more, and one to reveal. A row sends
-               6 bytes each way per entry, of which a tree has (4^depth - 1) / 3
+Cost           as many rounds as a prediction; for names those of a clipping and of the ranks more. A row sends 6 bytes
+               each way per entry, of which a tree has (4^depth - 1) / 3
 Without        a product of words with a shared table would take a transfer per bit. The turns choose among the values
 a dealer       of every path instead, and the values of the nodes go to the features by the bits of these
 Security       composition: perfect
@@ -27,15 +27,14 @@ import numpy as np
 
 from mpc.arithmetic.bits import select, to_ring
 from mpc.arithmetic.fixed_factor import fix_values, select_fixed
-from mpc.comparison.all_pairs import MOST_KEYS
 from mpc.comparison.comparison import below
-from mpc.comparison.ranks import ranks
+from mpc.comparison.ranks import MOST_RANKS, ranks
 from mpc.errors import ConfigError, DataError, RangeError
 from mpc.lookup.one_hot import one_hot
 from mpc.matrix.fixed_operand import FixedOperand, fix, multiply_fixed
 from mpc.matrix.interface import released
 from mpc.party import Party
-from mpc.rings import Z64, Z2k
+from mpc.rings import Z32, Z64, Z2k
 from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate
@@ -100,7 +99,7 @@ class Table:
 
     operand: with a dealer, the contributions by entry, fixed, [classes, entries, names]; otherwise the names of all
     nodes, with `values` by path and pattern, [depth, n]. constant: contributions of a row that goes left nowhere,
-    [classes, 1, names], at `scale`, shared in `ring`. mean: the mean margin, [classes], at MARGIN_SCALE.
+    [classes, 1, names]. mean: the mean margin, [classes]. All at `scale`, shared in `ring`.
     """
 
     operand: FixedOperand
@@ -141,11 +140,8 @@ def requested(
     said = [column_of(name) for name in facts.names]
     said = [group_of.get(name, name if f in own else OTHERS) for f, name in enumerate(said)]
     names += [name for name in dict.fromkeys(said) if name not in names]
-    if show == "names" and not 1 <= top <= MOST_KEYS - len(names):
-        raise ConfigError(
-            f"top must be at least 1, and at most {MOST_KEYS} together with the {len(names)} names, got {top}: "
-            "put more features into groups, if there are too many names"
-        )
+    if not 1 <= top <= MOST_RANKS:
+        raise ConfigError(f"top must be 1 .. {MOST_RANKS}, got {top}")
     return Request(tuple(names), np.array([names.index(name) for name in said]), receiver, top, show, toward)
 
 
@@ -172,12 +168,11 @@ def make_table(party: Party, model: SharedModel, request: Request) -> Steps[Tabl
     trees, classes, dealer = model.ensemble, model.config.classes, party.randomness.has_dealer
     scale, ring = scale_of(model, dealer)
     values = yield from path_values(party, trees, scale)
-    last = of_last_leaf(values)
-    if scale > MARGIN_SCALE:
-        last = yield from truncate.steps(party, last, scale - MARGIN_SCALE)
-    last = last.at_scale(0).times(1 << max(0, MARGIN_SCALE - scale))
-    above = trees.leaves[:, -1].at_scale(0) - last
-    mean = (above.reshape(-1, classes).sum(axis=0) + trees.base.at_scale(0)).at_scale(MARGIN_SCALE)
+    at_last = trees.leaves[:, -1].reshape(-1, classes).sum(axis=0) + trees.base
+    if scale < MARGIN_SCALE:
+        at_last = yield from truncate.steps(party, at_last, MARGIN_SCALE - scale)
+    last = of_last_leaf(values).reshape(-1, classes).sum(axis=0)
+    mean = at_last.times(1 << scale - at_last.scale, scale - at_last.scale) - last
     t, _, depth, patterns = values.shape
     d, count = len(model.facts.names), len(request.names)
     of_nodes = trees.chosen[..., :d].map(lambda w: _joined(w, request.member, count, np.add))
@@ -237,7 +232,7 @@ def ranked(party: Party, found: AShare, model: SharedModel, table: Table, reques
     short = yield from below.steps(party, x, [0, 1 << RANK_BITS], min(Z64.bits, Z64.bits - shift + 2))
     within, beyond = short[..., 0] ^ short[..., 1], ~short[..., 1]
     kept, clipped = yield from parallel(select.steps(party, within, x), to_ring.steps(party, beyond))
-    keys = kept + clipped.times((1 << RANK_BITS) - 1)
+    keys = (kept + clipped.times((1 << RANK_BITS) - 1)).narrow(Z32)
     of_rows = yield from ranks.steps(party, keys.reshape(-1, keys.shape[-1]), request.top, RANK_BITS)
     return of_rows.reshape(*keys.shape[:2], request.top, -1)
 
@@ -253,12 +248,12 @@ def revealed_reasons(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Own features float32[n_p, d_p] -> what this party learns, of rows that `revealed_margins` would reveal to it.
 
-    Names: the number of each, or -1, int64[classes, rows, top]. Numbers: units of the table's scale, int64[classes,
-    rows, names], and the mean, float64[classes].
+    Names: the number of each, or -1, int64[classes, rows, top]. Numbers: int64[classes, rows, names], and the mean,
+    int64[classes], in units of the table's scale.
     """
     classes, count = model.config.classes, len(request.names)
     names = request.show == "names"
-    own = np.zeros((classes, 0, request.top if names else count), np.int64), np.zeros(classes)
+    own = np.zeros((classes, 0, request.top if names else count), np.int64), np.zeros(classes, np.int64)
     of = "the" if layout.vertical else "its own"
     for owners in row_groups(layout):
         rows, to = layout.rows[owners[0]], request.receiver if layout.vertical else owners[0]
@@ -279,10 +274,13 @@ def revealed_reasons(
             if places is not None:
                 own = np.where(places.any(axis=-1), places.argmax(axis=-1), -1), own[1]
             continue
-        values = party.reveal(concatenate(found, axis=1), to=to, what=f"contributions of {of} rows", units=True)
-        mean = party.reveal(table.mean, to=to, what="the mean margin")
-        if values is not None and mean is not None:
-            own = values >> Z64.bits - table.ring.bits, mean
+        # The mean margin is a row of its own, whose numbers are the same.
+        of_mean = table.mean.map(lambda w: np.repeat(w, count).reshape(classes, 1, count))
+        shown = concatenate([*found, _in_high_bits(of_mean, table)], axis=1)
+        values = party.reveal(shown, to=to, what=f"contributions of {of} rows, and the mean margin", units=True)
+        if values is not None:
+            values >>= Z64.bits - table.ring.bits
+            own = values[:, :-1], values[:, -1, 0]
     return own
 
 
@@ -335,6 +333,6 @@ def told(
     if request.show == "names":
         of_rows = [[tuple(names[place] for place in row if place >= 0) for row in rows] for rows in learned.tolist()]
         return [list(of_classes) for of_classes in zip(*of_rows, strict=True)] if several else of_rows[0]
-    unit = model.facts.margin_unit
-    values, mean = np.ldexp(learned.astype(np.float64), -table.scale) * unit, mean * unit
-    return Contributions(tuple(names), values.swapaxes(0, 1) if several else values[0], mean)
+    unit = model.facts.margin_unit / (1 << table.scale)
+    values = learned.swapaxes(0, 1) if several else learned[0]
+    return Contributions(tuple(names), values * unit, mean * unit)

@@ -20,7 +20,15 @@ def test_as_a_stable_sort_of_the_positive(monkeypatch, source, count):
     assert np.array_equal(opened(halves), expected)
 
 
-def test_too_many_are_refused():
-    scores = np.zeros((1, 253), int)
-    with pytest.raises(RangeError, match="at most 252 numbers can be ranked for 4 ranks, got 253"):
-        run_both(lambda party: ranks(party, ring_half(scores, party.rank), 4, 9))
+@pytest.mark.parametrize(("d", "count"), [(24, 4), (25, 4), (130, 4), (60, 1), (400, 3), (300, 64)])
+def test_in_blocks(d, count):
+    scores = np.random.default_rng(d).integers(0, 40, (3, d))
+    halves, _ = run_both(lambda party: ranks(party, ring_half(scores, party.rank), count, 9))
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+    assert np.array_equal(opened(halves), (order[..., None] == np.arange(d)) & (scores > 0)[:, None])
+
+
+@pytest.mark.parametrize("count", [0, 65])
+def test_other_numbers_of_ranks_are_refused(count):
+    with pytest.raises(RangeError, match=f"ranks must be 1 .. 64, got {count}"):
+        run_both(lambda party: ranks(party, ring_half([[1, 2]], party.rank), count, 9))

@@ -92,7 +92,7 @@ def test_numbers_are_those_of_the_exported_model(kind):
         data = xgboost.DMatrix(rows, feature_names=booster.feature_names)
         margins = booster.predict(data, output_margin=True)
         assert np.abs(own.values.sum(axis=-1) + own.mean - margins).max() < 1e-5 * unit
-    assert [party.revealed for party in parties] == [["contributions of its own rows", "the mean margin"]] * 2
+    assert [party.revealed for party in parties] == [["contributions of its own rows, and the mean margin"]] * 2
 
 
 @pytest.mark.parametrize("kind", ["depth 4", "numbers", "classes", "missing"])
@@ -221,17 +221,17 @@ def test_the_table_is_made_once():
         return [party.stages[name].rounds for name in ("predict", "reasons")]
 
     ((predict, reasons), _), _ = run_both(job)
-    # Numbers take the rounds of a prediction and one more for the mean margin; names, which two of the three calls ask
-    # for, seven for the ranking of each party's rows.
-    assert reasons == 3 * predict + 2 * 7 * 2 + 2
+    # Numbers take the rounds of a prediction; names, which two of the three calls ask for, seven more for the ranks of
+    # each party's rows.
+    assert reasons == 3 * predict + 2 * 7 * 2
 
 
 def test_what_is_refused():
     assert VERSION >= 14
     models, tables, _ = trained("depth 4")
     wrong = {
-        "top must be at least 1": {"top": 0},
-        "at most 256 together with the 4 names": {"top": 253},
+        "top must be 1 .. 64, got 0": {"top": 0},
+        "top must be 1 .. 64, got 65": {"top": 65},
         'show must be "names" or "numbers"': {"show": "all"},
         "in one group at most, got 'f7'": {"groups": {"a": ["f7"]}},
         "in one group at most, got 'f1'": {"groups": {"a": ["f1"], "b": ["f1"]}},
