@@ -434,6 +434,7 @@ class _SecureXGB(Fitted):
             "reasons",
             lambda party: revealed_reasons(party, model, layout, features, method, table, request),
             offline="reasons_offline",
+            own_verdicts=True,
         )
         return told(party, model, request, table, learned, mean)
 

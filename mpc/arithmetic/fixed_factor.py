@@ -27,7 +27,7 @@ from mpc.words import U64, low_bits, packed_size
 
 @dataclass
 class FixedValues:
-    """Shared elements after their opening: x - a, this party's share of a, and its supply of bit masks."""
+    """Shared elements in `ring` after their opening: x - a, this party's share of a, and its supply of bit masks."""
 
     opened: np.ndarray
     a: np.ndarray
@@ -35,6 +35,7 @@ class FixedValues:
     lifted: np.ndarray
     product: np.ndarray
     scale: int
+    ring: Z2k
     used: int = 0
 
     def take(self, count: int) -> slice:
@@ -55,7 +56,7 @@ def fix_values(party: Endpoint, x: AShare, count: int, ring: Z2k | None = None) 
     masks = SelectMasks((count * party.audit.evaluations, 1, x.shape[1]), (1, *x.shape), ring)
     beta, lifted, a, product = party.randomness.take(masks)
     (opened,) = yield from open_shares(x.map(lambda w: low_bits(w - a[0], ring.bits)), bits=[ring.bits])
-    return FixedValues(opened[None], a, beta, lifted, product, x.scale)
+    return FixedValues(opened[None], a, beta, lifted, product, x.scale, ring)
 
 
 @protocol(cost=lambda b, values: Cost(1, both(8 * packed_size(b.size, 1))))

@@ -27,11 +27,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mpc.arithmetic.fixed_factor import FixedValues
 from mpc.endpoint import Audit, Endpoint
 from mpc.errors import AuditFailure
+from mpc.matrix.fixed_operand import FixedOperand
 from mpc.party import Party
 from mpc.protocol.contract import Contract
-from mpc.rings import Z2k
+from mpc.rings import Ring
 from mpc.rounds import Round, Steps, named, parallel
 from mpc.shares import AShare, BShare, PShare, S, Share
 from mpc.sharing import reveal, zero_for
@@ -138,8 +140,10 @@ class Ledger(Audit):
         if contract.near is not None:
             self.later(contract.near(inner, first, second, *args, **kwargs), contract.name)
         else:
-            ring = inspect.signature(contract.body).bind(party, *args, **kwargs).arguments.get("ring")
-            self.same(first, second, contract.name, ring)
+            given = inspect.signature(contract.body).bind(party, *args, **kwargs).arguments
+            # A fixed operand has the ring of its products.
+            fixed = (x.ring for x in given.values() if isinstance(x, FixedOperand | FixedValues))
+            self.same(first, second, contract.name, given.get("ring") or next(fixed, None))
         return first
 
     def zero(self, x: Share, relation: str, bits: int | None = None) -> None:
@@ -191,7 +195,7 @@ class Ledger(Audit):
     def later(self, check: Steps[Share], relation: str) -> None:
         self._later.append((f"{self.stage}: {relation}", check))
 
-    def same(self, first: object, second: object, relation: str, ring: Z2k | None = None) -> None:
+    def same(self, first: object, second: object, relation: str, ring: Ring | None = None) -> None:
         """Require that two results, each one share or a tuple of shares, hold the same secrets."""
         if isinstance(first, tuple) and isinstance(second, tuple):
             for one, other in zip(first, second, strict=True):

@@ -92,9 +92,9 @@ def _ratios(party: Party, trees: Ensemble) -> Steps[AShare]:
     m = trees.null.shape[1]
     covers = trees.statistics.covers.at_scale(0)
     whole, left = covers[:, :m], covers[:, 1::2]
-    u, s, _ = yield from normalise.steps(party, whole, 0, NODE_HIGH, (), False)
+    u, s, _ = yield from normalise.steps(party, whole, 0, NODE_HIGH)
     s = s.at_scale(0)
-    inverse, scaled = yield from parallel(invert.steps(party, u, False), multiply.steps(party, left, s))
+    inverse, scaled = yield from parallel(invert.steps(party, u), multiply.steps(party, left, s))
     inverse, shift = inverse.at_scale(0), RESULT_SCALE + NODE_HIGH
     rough = yield from _scaled(party, scaled, inverse, shift - SCALE)
     # The rest of the division, which has few digits, gives the others.

@@ -251,37 +251,58 @@ def revealed_reasons(
     Names: the number of each, or -1, int64[classes, rows, top]. Numbers: int64[classes, rows, names], and the mean,
     int64[classes], in units of the table's scale.
     """
-    classes, count = model.config.classes, len(request.names)
-    names = request.show == "names"
+    classes, count, names = model.config.classes, len(request.names), request.show == "names"
+
+    def program(party: Party) -> list[tuple[int | None, AShare | BShare]]:
+        return [
+            (to, party.run(_of_rows(party, model, layout, owners, features, method, table, request)))
+            for to, owners in receivers
+        ]
+
+    receivers = [(request.receiver if layout.vertical else owners[0], owners) for owners in row_groups(layout)]
     own = np.zeros((classes, 0, request.top if names else count), np.int64), np.zeros(classes, np.int64)
     of = "the" if layout.vertical else "its own"
-    for owners in row_groups(layout):
-        rows, to = layout.rows[owners[0]], request.receiver if layout.vertical else owners[0]
-        router = party.run(router_of(party, layout, owners, model.cuts, features, method))
-        trees, leaves = model.ensemble.leaves.shape
-        with released(party, router.matrices):
-            turns = [
-                party.run(router.route(party, model.ensemble.part(places), places))
-                for places in batches(trees, leaves, rows, classes)
-            ]
-        left, found = concatenate(turns), list[AShare | BShare]()
-        step = max(1, BATCH // (trees * leaves * leaves))
-        for start in range(0, rows, step):
-            part = party.run(contribute(party, table, left[:, :, start : start + step]))
-            found.append(party.run(ranked(party, part, model, table, request)) if names else _in_high_bits(part, table))
-        if names:
-            places = party.reveal(concatenate(found, axis=1), to=to, what=f"the strongest reasons of {of} rows")
-            if places is not None:
-                own = np.where(places.any(axis=-1), places.argmax(axis=-1), -1), own[1]
-            continue
-        # The mean margin is a row of its own, whose numbers are the same.
-        of_mean = table.mean.map(lambda w: np.repeat(w, count).reshape(classes, 1, count))
-        shown = concatenate([*found, _in_high_bits(of_mean, table)], axis=1)
-        values = party.reveal(shown, to=to, what=f"contributions of {of} rows, and the mean margin", units=True)
-        if values is not None:
-            values >>= Z64.bits - table.ring.bits
-            own = values[:, :-1], values[:, -1, 0]
+    what = f"the strongest reasons of {of} rows" if names else f"contributions of {of} rows, and the mean margin"
+    for to, shown in party.audit.repeat(party, program):
+        opened = party.reveal(shown, to=to, what=what, units=True)
+        if opened is not None and names:
+            own = np.where(opened.any(axis=-1), opened.argmax(axis=-1), -1), own[1]
+        elif opened is not None:
+            opened = opened >> Z64.bits - table.ring.bits
+            own = opened[:, :-1], opened[:, -1, 0]
     return own
+
+
+def _of_rows(
+    party: Party,
+    model: SharedModel,
+    layout: Layout,
+    owners: tuple[int, ...],
+    features: np.ndarray,
+    method: Method,
+    table: Table,
+    request: Request,
+) -> Steps[AShare | BShare]:
+    """Return what is revealed of the owners' rows: ranks, [classes, rows, top, names], or numbers in the high bits of
+    words, [classes, rows + 1, names], of which the last row is the mean margin.
+    """
+    rows, (trees, leaves), classes = layout.rows[owners[0]], model.ensemble.leaves.shape, model.config.classes
+    router = yield from router_of(party, layout, owners, model.cuts, features, method)
+    turns, found = [], list[AShare | BShare]()
+    with released(party, router.matrices):
+        for places in batches(trees, leaves, rows, classes):
+            turns.append((yield from router.route(party, model.ensemble.part(places), places)))
+    left, step = concatenate(turns), max(1, BATCH // (trees * leaves * leaves))
+    for start in range(0, rows, step):
+        numbers = yield from contribute(party, table, left[:, :, start : start + step])
+        if request.show == "names":
+            found.append((yield from ranked(party, numbers, model, table, request)))
+        else:
+            found.append(_in_high_bits(numbers, table))
+    if request.show == "numbers":
+        of_mean = table.mean.map(lambda w: np.repeat(w, len(request.names)).reshape(classes, 1, -1))
+        found.append(_in_high_bits(of_mean, table))
+    return concatenate(found, axis=1)
 
 
 def _in_high_bits(x: AShare, table: Table) -> AShare:

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mpc.checks.verdict import REVEALED
 from mpc.errors import ConfigError, DataError
-from protocols.testing.two_parties import made_by_both, run_both
+from protocols.testing.two_parties import dealt, made_by_both, run_both
 from secure_tree.agreement.messages import VERSION
 from secure_tree.exchange.plain_model import reveal_model, share_model
 from secure_tree.exchange.xgboost import to_xgboost
@@ -20,6 +21,7 @@ from tests.secure_tree.opened import train_both
 from tests.secure_tree.public.test_sampling import three_classes
 from tests.secure_tree.test_layouts import columns, with_holes
 from tests.secure_tree.test_twin import halves, table
+from tests.secure_tree.training.test_audit import audited
 
 xgboost = pytest.importorskip("xgboost")
 
@@ -224,6 +226,22 @@ def test_the_table_is_made_once():
     # Numbers take the rounds of a prediction; names, which two of the three calls ask for, seven more for the ranks of
     # each party's rows.
     assert reasons == 3 * predict + 2 * 7 * 2
+
+
+@pytest.mark.parametrize("source", [dealt, made_by_both])
+def test_an_audit_passes(source):
+    models, tables, _ = trained("depth 2")
+    booster = exported(models)
+
+    def job(party):
+        model, own = models[party.rank], tables[party.rank][:3]
+        numbers = model.contributions(party, own, method="thresholds", show="numbers")
+        return numbers.values, model.contributions(party, own, method="thresholds")
+
+    ((numbers, reasons), _), parties = audited(job, source)
+    theirs = contribs(booster, tables[0][:3])[:, :-1]
+    assert np.abs(numbers - theirs).max() < 1e-5 and len(reasons) == 3
+    assert REVEALED in parties[0].revealed
 
 
 def test_what_is_refused():
