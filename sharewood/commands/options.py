@@ -23,6 +23,10 @@ FilesKey = Annotated[
     str | None,
     typer.Option(help="Key of this host's models, checkpoints and prepared material: file:PATH or env:NAME."),
 ]
+Reasons = Annotated[
+    int | None,
+    typer.Option("--reasons", help="How many columns to name that moved each prediction most; at both parties."),
+]
 Macs = Annotated[
     bool,
     typer.Option(

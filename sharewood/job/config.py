@@ -136,6 +136,17 @@ class HostsConfig(Strict):
         check_together(self.how, self.shards, self.audit, predict.mac)
         return validated(HostsConfig, {**dict(self), "predict": dict(predict)})
 
+    def with_reasons(self, count: int | None) -> HostsConfig:
+        """Return the configuration with reasons if the command line or the file requests them. Raises ConfigError."""
+        asked = (
+            self
+            if count is None
+            else validated(HostsConfig, {**dict(self), "predict": {**dict(self.predict), "reasons": count}})
+        )
+        if asked.predict.reasons and asked.shards:
+            raise ConfigError("reasons need one process at each party: leave out shards")
+        return asked
+
     def below(self, folder: Path) -> HostsConfig:
         """Return the configuration with every relative path resolved against `folder`."""
 

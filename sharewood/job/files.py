@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -105,14 +106,20 @@ def check_predictions(config: HostsConfig, name: str) -> Path:
 
 
 def write_predicted(
-    config: HostsConfig, name: str, model: SharedModel, rows: TableRows | Sharded, values: np.ndarray, output: str
+    config: HostsConfig,
+    name: str,
+    model: SharedModel,
+    rows: TableRows | Sharded,
+    values: np.ndarray,
+    output: str,
+    reasons: Sequence[Any] = (),
 ) -> np.ndarray | None:
-    """Write a party's predictions, and return the labels of their rows if its table has all of them."""
+    """Write a party's predictions, and their reasons; return the labels of these rows if its table has all of them."""
     out, data = config.needs(name, "predictions"), config.needs(name, "predict_data")
     classes = (model.config.num_class or 2) if model.config.logistic else 0
     if isinstance(rows, Sharded):
         return write_shards(data, rows, values, output, classes, out)
-    write_predictions(out, rows.ids, values, output)
+    write_predictions(out, rows.ids, values, output, reasons, config.predict.reasons)
     names = model.facts.names[model.facts.layout.features_of(model.rank)]
     return known_labels(data, config.columns(name), names, classes)
 

@@ -9,10 +9,11 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from mpc.comparison.ranks import MOST_RANKS
 from mpc.errors import ConfigError
 from mpc.host.files import read_private
 from protocols.runtime.hosts import parse_address
@@ -150,11 +151,19 @@ class Predict(Strict):
     """By columns, the party that learns the predictions; by default the party with the labels."""
     mac: bool = False
     """Check every opened value by MACs."""
+    reasons: int = Field(default=0, ge=0, le=MOST_RANKS)
+    """How many reasons `predict` writes beside each prediction: the columns that moved it most."""
+    toward: Literal["higher", "lower"] = "higher"
+    """Whether reasons are what raised a prediction, or what lowered it."""
+    groups: dict[str, list[str]] = {}
+    """Names of reasons, with the columns whose contributions each adds up; other columns are reasons by themselves."""
 
     @model_validator(mode="after")
-    def _by_thresholds(self) -> Predict:
+    def _possible(self) -> Predict:
         if self.mac:
             check_method(self.method)
+        if self.mac and self.reasons:
+            raise ValueError("reasons must be 0 with mac: MACs do not check reasons")
         return self
 
 

@@ -26,6 +26,7 @@ from secure_tree.owners.columns import OwnersOfColumns
 from secure_tree.owners.contributing import Owners
 from secure_tree.owners.lines import Line
 from secure_tree.owners.stored import Stored
+from secure_tree.prediction.reasons import Groups, Toward
 from secure_tree.public.bounds import NO_BOUNDS, Bounds
 from secure_tree.public.config import Method, TrainConfig
 from secure_tree.public.context import OwnerFacts
@@ -224,27 +225,51 @@ def predict(
     to: int | None = None,
     mac: bool = False,
     lines: Mapping[str, Line] = MappingProxyType({}),
+    reasons: int = 0,
 ) -> np.ndarray:
     """Return margins or probabilities, float64[n], or [n, classes] for several classes; expected values for numbers.
 
     Horizontal: predictions of own rows. Vertical: of all rows at party `to`, by default the one with the labels, and
     none at the other party. Columns that are not features of the model are refused. With `mac`, every opened value is
-    checked. `lines`: to the owners of further columns of the model.
+    checked. `lines`: to the owners of further columns of the model. `reasons`: how many `explain` gives
+    afterwards.
     """
-    same = {"output": output, _IN_SHARDS: isinstance(rows, Sharded)}
+    same = {"output": output, _IN_SHARDS: isinstance(rows, Sharded), "reasons": reasons}
     theirs = agree(party, JobFacts.of(job="predict", same=same, ids=rows.has_ids))
     contributed = None
     if model.config.partition == "vertical":
         digest = check_ids(party, theirs, rows)
         contributed = OwnersOfColumns(lines, digest) if lines else None
-    estimator = _kind(model.config)(**model.config.model_dump())
-    estimator.model = model
+    estimator = _of(model)
     if not isinstance(estimator, SecureXGBClassifier):
         return estimator.predict(party, rows.features, method, to, mac=mac, contributed=contributed)
     if output == "margin":
         return estimator.predict_margin(party, rows.features, method, to, mac=mac, contributed=contributed)
     probabilities = estimator.predict_proba(party, rows.features, method, to, mac=mac, contributed=contributed)
     return probabilities if model.config.num_class else probabilities[:, 1]
+
+
+def explain(
+    party: Party,
+    model: SharedModel,
+    rows: TableRows,
+    top: int,
+    toward: Toward,
+    groups: Groups,
+    method: Method,
+    to: int | None,
+) -> list[Any]:
+    """Return the reasons of each row that `predict` has just predicted, as `contributions` does."""
+    found = _of(model).contributions(party, rows.features, top, groups=groups, toward=toward, method=method, to=to)
+    assert isinstance(found, list), "names"
+    return found
+
+
+def _of(model: SharedModel) -> SecureXGBClassifier | SecureXGBRegressor:
+    """Return the estimator of a model."""
+    estimator = _kind(model.config)(**model.config.model_dump())
+    estimator.model = model
+    return estimator
 
 
 def check_ids(party: Party, theirs: JobFacts, *tables: TableRows | Sharded | None) -> bytes | None:

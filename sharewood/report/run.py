@@ -7,6 +7,7 @@ import resource
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from mpc.errors import DataError
 from mpc.host.files import remove, write_bytes
@@ -157,7 +158,7 @@ class PredictionReport(PartyReport):
     run: Run
     data: PredictionTable
     config: TrainConfig
-    predict: dict[str, str | None]
+    predict: dict[str, Any]
     quality: Measures | None = None
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,10 +18,12 @@ from secure_tree.public.names import columns_behind
 from secure_tree.public.objectives import TRAITS
 from sharewood.tables.columns import ID, ColumnRole, Columns, listed
 from sharewood.tables.files import (
+    PARQUET,
     Place,
     check_plain,
     column_names,
     make_schema,
+    not_a_formula,
     read_cells,
     read_pieces,
     shown,
@@ -176,14 +179,28 @@ def check_columns(path: Path, names: Iterable[str], columns: Columns) -> None:
         columns.check_present(path, present, "id", "numeric", "categorical")
 
 
-def write_predictions(path: Path, ids: pd.Series | None, values: np.ndarray, output: str = "probability") -> None:
-    """Return a table with the column `prediction`, after the ids if the input has them.
+def write_predictions(
+    path: Path,
+    ids: pd.Series | None,
+    values: np.ndarray,
+    output: str = "probability",
+    reasons: Sequence[Any] = (),
+    top: int = 0,
+) -> None:
+    """Write a table with the column `prediction`, after the ids if the input has them.
 
-    values [n, classes]: `prediction` is the class, followed by probabilities or margins, one column per class.
+    values [n, classes]: `prediction` is the class, followed by probabilities or margins, one column per class. The
+    names of `top` reasons come last: for several classes, those of the predicted class.
     """
     table = pd.DataFrame({PREDICTION: values if values.ndim == 1 else values.argmax(axis=1)})
     for k, column in enumerate(values.T if values.ndim == 2 else []):
         table[f"{output}_{k}"] = column
+    if values.ndim == 2:
+        reasons = [of_classes[k] for of_classes, k in zip(reasons, table[PREDICTION], strict=bool(reasons))]
+    if path.suffix != PARQUET:
+        reasons = [[not_a_formula(name) for name in names] for names in reasons]
+    for r in range(top):
+        table[f"reason_{r + 1}"] = [names[r] if r < len(names) else "" for names in reasons]
     if ids is not None:
         table.insert(0, str(ids.name), ids.to_numpy())
     write_frame(path, table)

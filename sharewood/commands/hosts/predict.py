@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from sharewood.commands.options import (
     PartyName,
     Passphrase,
     RayAddress,
+    Reasons,
     Shards,
 )
 from sharewood.job import work
@@ -32,6 +34,7 @@ from sharewood.report.figures import InputFiles, Run
 from sharewood.report.quality import quality_of_predictions
 from sharewood.report.run import PartyCosts, PredictionReport, PredictionTable, print_costs, write_reports
 from sharewood.tables.files import writable
+from sharewood.tables.tables import TableRows
 from sharewood.warming_up import warm_up
 
 
@@ -40,6 +43,7 @@ def predict(
     party: PartyName,
     audit: Audited = False,
     mac: Macs = False,
+    reasons: Reasons = None,
     shards: Shards = None,
     ray: RayAddress = None,
     json: Json = None,
@@ -48,7 +52,7 @@ def predict(
 ) -> None:
     started = monotonic()
     job = HostsConfig.read(config, passphrase=passphrase, files_key=files_key)
-    job = job.audited(audit).on_cluster(party, shards, ray).with_macs(mac)
+    job = job.audited(audit).on_cluster(party, shards, ray).with_macs(mac).with_reasons(reasons)
     if job.shards:
         run_apart()
     print_costs("predicted", predict_rows(job, party, json), started)
@@ -82,16 +86,18 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
         read = InputFiles.of(predict_data=config.needs(name, "predict_data"), model=config.party(name).model)
         output, mac = config.predict.output if model.config.logistic else "margin", config.predict.mac
 
-    def program(party: Party) -> tuple[np.ndarray, PartyCosts]:
+    def program(party: Party) -> tuple[np.ndarray, list[Any], PartyCosts]:
         warm_up(config.offline, config.ot)
-        learns = receiver if layout.vertical else None
+        learns, asked, found = receiver if layout.vertical else None, config.predict, list[Any]()
         with met_to_predict(config, name, model) as lines:
-            values = work.predict(party, model, rows, output, config.predict.method, learns, mac, lines)
-        return values, PartyCosts.of(party, name, rows=len(rows.features))
+            values = work.predict(party, model, rows, output, asked.method, learns, mac, lines, asked.reasons)
+        if asked.reasons and isinstance(rows, TableRows):
+            found = work.explain(party, model, rows, asked.reasons, asked.toward, asked.groups, asked.method, learns)
+        return values, found, PartyCosts.of(party, name, rows=len(rows.features))
 
-    values, costs = on_workers(config, name, program, doing="rows were predicted")
+    values, reasons, costs = on_workers(config, name, program, doing="rows were predicted")
     # The workers have ended by now, and their CPUs are free for writing.
-    labels = write_predicted(config, name, model, rows, values, output) if out else None
+    labels = write_predicted(config, name, model, rows, values, output, reasons) if out else None
     report = PredictionReport(
         costs=costs,
         run=Run.now(model.facts.pairing, read, predictions=out),

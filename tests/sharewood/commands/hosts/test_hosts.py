@@ -18,7 +18,17 @@ from sharewood.commands.setup.keygen import keygen
 from sharewood.job import sections as hosts_sections
 from sharewood.job import session
 from sharewood.job.config import HostsConfig
-from tests.sharewood.commands.hosting import ROLES, both, complaint, dealing, example, sharewood, start, write_job
+from tests.sharewood.commands.hosting import (
+    ROLES,
+    both,
+    both_end,
+    complaint,
+    dealing,
+    example,
+    sharewood,
+    start,
+    write_job,
+)
 from tests.sharewood.page.pages import check_page
 
 
@@ -242,3 +252,23 @@ def test_every_key_of_the_configuration_has_a_meaning():
         if not entry.description and name not in ("dealer", "parties", "predict", "plan", "serve", "owners", "explore")
     ]
     assert nameless == []
+
+
+def test_predictions_with_reasons(place):
+    for path in place.glob("party_?.toml"):
+        path.write_text(path.read_text().replace("[predict]", '[predict]\ngroups = {sum = ["x", "y"]}'))
+    with dealing(2, cwd=place):
+        both("train", cwd=place)
+        said = both("predict", "--reasons", "2", "--json", "{}.explained.json", cwd=place)
+    refused = both_end("predict", "--reasons", "2", "--mac", cwd=place)
+    assert all("the strongest reasons of its own rows" in text for text in said)
+    for name in ("a", "b"):
+        table = pd.read_csv(place / f"predictions_{name}.csv", keep_default_na=False)
+        assert list(table) == ["id", "prediction", "reason_1", "reason_2"]
+        assert set(table["reason_1"]) <= {"sum", "z", ""}
+        # What is likely to default has been raised by the columns that the label depends on.
+        assert (table.loc[table["prediction"] > 0.5, "reason_1"] == "sum").mean() > 0.9
+        report = json.loads((place / f"party_{name}.explained.json").read_text())
+        assert report["predict"]["reasons"] == 2 and report["reasons"]["rounds"] > 0
+    for status, _, error in refused:
+        assert status == 2 and "reasons must be 0 with mac" in error
