@@ -16,7 +16,7 @@ from sharewood.commands.options import Config, Json
 from sharewood.cost import plan as planning
 from sharewood.cost.calibration import calibrate
 from sharewood.cost.cluster import Cluster, plan_cluster, print_cluster_plan
-from sharewood.cost.exploring import PlannedExploration
+from sharewood.cost.parts import planned_exploration, planned_reasons
 from sharewood.cost.plan_tables import print_plan
 from sharewood.job.config import HostsConfig
 from sharewood.job.owners import OwnerConfig, shown_upload
@@ -74,12 +74,15 @@ def plan(
     if link is not None or round_trip is not None:
         networks = {planning.OWN_LINK: _network(link, round_trip, networks["WAN"])}
     needed = planning.plan(*shape, calibrate(*shape), paired, job.ot, networks)
-    explored = PlannedExploration.of(job.explore, shape[1], job.ot) if job.explore else None
+    parts = {"explore": planned_exploration(job.explore, shape[1], job.ot)} if job.explore else {}
+    if job.predict.reasons:
+        table, rows = planned_reasons(*shape, job.predict.reasons, job.predict.method, job.ot)
+        parts |= {"reasons_table": table, "reasons": rows}
     if json:
-        write_json(json, needed.document() | ({"explore": explored.document()} if explored else {}))
+        write_json(json, needed.document() | {name: part.document() for name, part in parts.items()})
     print_plan(needed, job.names, networks, details)
-    if explored:
-        say(str(explored))
+    for part in parts.values():
+        say(str(part))
 
 
 def _network(link: float | None, round_trip: float | None, usual: tuple[float, float]) -> tuple[float, float]:

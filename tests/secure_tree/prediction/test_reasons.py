@@ -15,6 +15,10 @@ from secure_tree.exchange.plain_model import reveal_model, share_model
 from secure_tree.exchange.xgboost import to_xgboost
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.reasons import Contributions
+from secure_tree.prediction.reasons_cost import plan_reasons
+from secure_tree.public.config import TrainConfig
+from secure_tree.public.context import TrainingContext
+from secure_tree.training.cost import Sizes
 from tests.secure_tree.exchange.test_share import X as DATA
 from tests.secure_tree.exchange.test_share import estimator_of, plain_of, train
 from tests.secure_tree.opened import train_both
@@ -286,3 +290,32 @@ def test_results_of_no_rows():
     (reasons, _), _ = explained(models, empty)
     (numbers, _), _ = explained(models, empty, show="numbers")
     assert reasons == [] and isinstance(numbers, Contributions) and numbers.values.shape == (0, 4)
+
+
+@pytest.mark.parametrize("source", [dealt, made_by_both])
+@pytest.mark.parametrize("show", ["names", "numbers"])
+@pytest.mark.parametrize(("kind", "method"), [("depth 4", "thresholds"), ("joint edges", "bins"), ("classes", "bins")])
+def test_as_planned(source, show, kind, method):
+    models, tables, _ = trained(kind)
+    tables = [tables[0][:5], tables[1][:0]]
+    _, parties = explained(models, tables, source, show=show, method=method)
+    model = models[0].model
+    planned = plan_reasons(
+        TrainingContext(model.config, model.facts), 5, show=show, method=method, dealer=source is dealt
+    )
+    total = parties[0].meter.total
+    # The two messages of the agreement are in the clear, and are not counted.
+    assert total.rounds - 2 == sum(demand.rounds for demand in planned)
+    assert total.sent // 8 == sum(demand.sent for demand in planned)
+    assert total.received // 8 == sum(demand.received for demand in planned)
+
+
+def test_what_a_table_and_100_rows_cost():
+    names = tuple(f"f{i}" for i in range(100))
+    config = TrainConfig.of(n_estimators=60, max_depth=4, learning_rate=0.3)
+    context = Sizes((2000, 2000), (names, names)).context(config)
+    table, rows = plan_reasons(context, 100, show="numbers")
+    assert (table.rounds, table.sent + table.received) == (37, 17_732_480)
+    assert (rows.rounds, rows.sent + rows.received) == (8, 8_436_300)
+    _, ranked = plan_reasons(context, 100)
+    assert (ranked.rounds, ranked.sent + ranked.received) == (20, 9_402_400)

@@ -100,6 +100,16 @@ def test_the_plan_of_the_example(place):
     assert "WAN" in said and min(report["computing_seconds"].values()) > 0
 
 
+def test_the_plan_prices_reasons(place):
+    path = place / "party_a.toml"
+    path.write_text(path.read_text().replace("[predict]", "[predict]\nreasons = 4"))
+    status, said, log = sharewood("plan", "--config", "party_a.toml", "--json", "plan.json", cwd=place)
+    assert status == 0, log
+    report = json.loads((place / "plan.json").read_text())
+    for part in (report["reasons_table"], report["reasons"]):
+        assert f"{part['what']} with a dealer: {part['rounds']:,} rounds, {part['bytes']:,} bytes" in said
+
+
 @pytest.mark.long
 def test_a_plain_model_shared_between_hosts(place):
     rows = pd.read_csv(place / "a.csv").drop(columns="id")
