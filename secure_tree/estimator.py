@@ -165,8 +165,6 @@ class _SecureXGB(Fitted):
             known = categories_of(before, party.rank, header)
         own = own_rows(party, X, y, sample_weight, eval_set, config, known, 0 if contributed else 1)
         if contributed:
-            if config.partition == "vertical" and before:
-                raise ConfigError("contributed columns need a new model: leave out xgb_model")
             if before and party.workers:
                 raise ConfigError("xgb_model and contributed rows need one process at each party: leave out shards")
             if isinstance(contributed, Owners) and contributed.bounds.least is not None:

@@ -310,6 +310,8 @@ def same_names(
         only = [(who, [name for name in own if name not in other]) for who, own, other in sides]
         told = " and ".join(f"only {who} has {_some(names)}" for who, names in only if names)
         raise DataError(f"both must have the same features, and {told}")
+    if len(mine) != len(theirs):
+        raise DataError(f"both must have the same features, and {here} has {len(mine)} and {there} {len(theirs)}")
     for place, (a, b) in enumerate(zip(mine, theirs, strict=True)):
         if a != b:
             raise DataError(

@@ -49,11 +49,23 @@ BATCH = 1 << 21
 @dataclass(frozen=True)
 class Router:
     """One group of rows, handed over masked; `route(party, trees, places)`: some trees, which have these places in the
-    ensemble -> <goes left>, [t, nodes, rows]. `matrices` are released after the last trees.
+    ensemble -> <goes left>, [t, nodes, rows]. `matrices` are released after the last trees; `own`: those of them that
+    were shared for this router.
     """
 
     matrices: Sequence[LinearMap]
     route: Callable[[Party, Any, slice], Steps[BShare]]
+    own: Sequence[LinearMap] = ()
+
+
+@dataclass(frozen=True)
+class HiddenBins:
+    """Bins of block 2: a matrix for some rows, [d * bins, r], after the other. below: whether the first bin of each
+    feature is that of values below the first edge.
+    """
+
+    parts: Sequence[LinearMap]
+    below: bool
 
 
 def margins(
@@ -65,16 +77,17 @@ def margins(
     method: Method,
     classes: int,
     keys: AShare | None = None,
+    hidden: HiddenBins | None = None,
 ) -> Steps[AShare]:
     """Own features float32[n_p, d_p] -> [margin] of all rows at MARGIN_SCALE, [classes, n] in the order of `layout`.
 
-    `layout` is that of the training with the rows to predict. `cuts` are those of this party's bins. [keys] are those
-    of block 2, [d + o, n], if there is one.
+    `layout` is that of the training with the rows to predict. `cuts` are those of this party's bins. If there is a
+    block 2, [keys], [d + o, n], or `hidden` are its values.
     """
     parts = []
     for owners in row_groups(layout):
-        router = yield from router_of(party, layout, owners, cuts, features, method, keys)
-        with released(party, router.matrices):
+        router = yield from router_of(party, layout, owners, cuts, features, method, keys, hidden)
+        with released(party, router.own):
             parts.append((yield from routed_margins(party, ensemble, router, layout.rows[owners[0]], classes)))
     return concatenate(parts, axis=1)
 
@@ -87,10 +100,11 @@ def router_of(
     features: np.ndarray,
     method: Method,
     keys: AShare | None = None,
+    hidden: HiddenBins | None = None,
 ) -> Steps[Router]:
     """Share the masked rows of the owners for a method -> Router."""
     if method == "bins":
-        return (yield from bin_router(party, layout, owners, cuts, features))
+        return (yield from bin_router(party, layout, owners, cuts, features, hidden))
     return (yield from threshold_router(party, layout, owners, features, keys))
 
 
@@ -158,9 +172,9 @@ def bin_router(
     owners: tuple[int, ...],
     cuts: np.ndarray,
     features: np.ndarray,
-    contributed: LinearMap | None = None,
+    hidden: HiddenBins | None = None,
 ) -> Steps[Router]:
-    """Share the masked bins of the owners' rows -> Router. Those of block 2, if any, are `contributed`."""
+    """Share the masked bins of the owners' rows -> Router. Those of block 2, if there is one, are `hidden`."""
     steps = []
     for p in owners:
         if p > 1:  # nobody knows this block
@@ -168,29 +182,40 @@ def bin_router(
         size = layout.bins(p) + 1
         bins = BinRows(bin_rows(features, cuts), size) if party.rank == p else None
         steps.append(share_masked_matrix.steps(party, p, bins, layout.widths[p] * size, layout.rows[p], GF2))
-    matrices: list[LinearMap] = [*(yield from parallel(*steps)), *([contributed] if contributed else [])]
+    known = yield from parallel(*steps)
+    parts = hidden.parts if hidden else ()
 
     def sets(trees: Routes, p: int) -> BShare:
+        if p > 1 and hidden and not hidden.below:
+            return trees.sets[p]
         # A value below a party's first edge goes left at every candidate of its feature.
         lowest = trees.features[:, :, layout.features_of(p), None]
         return concatenate([lowest, trees.sets[p]], axis=-1)
 
     return Router(
-        matrices, lambda party, trees, places: _by_bins(party, trees, matrices, [sets(trees, p) for p in owners])
+        [*known, *parts],
+        lambda party, trees, places: _by_bins(party, trees, known, parts, [sets(trees, p) for p in owners]),
+        known,
     )
 
 
 def shared_bin_router(matrix: LinearMap) -> Router:
     """Return the router of rows whose bins at joint edges nobody knows, [d * bins, n]; no value is below them."""
     # With joint edges, the left sets of all blocks are equal.
-    return Router([matrix], lambda party, trees, places: _by_bins(party, trees, [matrix], trees.sets[:1]))
+    return Router([matrix], lambda party, trees, places: _by_bins(party, trees, [matrix], [], trees.sets[:1]))
 
 
-def _by_bins(party: Party, trees: Routes, matrices: Sequence[LinearMap], sets: Sequence[BShare]) -> Steps[BShare]:
-    """Matrices of bins, and <bins that go left> of each -> <goes left>, [t, nodes, rows]."""
+def _by_bins(
+    party: Party, trees: Routes, matrices: Sequence[LinearMap], parts: Sequence[LinearMap], sets: Sequence[BShare]
+) -> Steps[BShare]:
+    """Matrices of bins, one more in `parts` of rows, <bins that go left> of each -> <goes left>, [t, nodes, rows]."""
     null_left = trees.null.masked(left_children(trees.null.shape[1]))
     t, m = null_left.shape
-    left = yield from _apply_all(party, matrices, [x.reshape(t * m, -1) for x in sets])
+    flat = [x.reshape(t * m, -1) for x in sets]
+    vectors = [*flat[: len(matrices)], *flat[len(matrices) :] * len(parts)]
+    left = list((yield from _apply_all(party, [*matrices, *parts], vectors)))
+    if parts:
+        left = [*left[: len(matrices)], concatenate(left[len(matrices) :], axis=1)]
     return reduce(xor, left).reshape(t, m, -1) ^ null_left.reshape(t, m, 1)
 
 
@@ -218,7 +243,7 @@ def threshold_router(
         parts = yield from _apply_all(party, matrices, vectors)
         return (yield from _below_thresholds(party, reduce(add, parts), trees))
 
-    return Router(matrices, route)
+    return Router(matrices, route, matrices)
 
 
 def shared_router(party: Party, operand: FixedOperand, keys: AShare) -> Steps[Router]:

@@ -30,13 +30,13 @@ from mpc.shares import AShare, BShare, concatenate, stack
 from mpc.words import U64
 from secure_tree.agreement.training import same_names
 from secure_tree.data.bins import Bins
-from secure_tree.data.own_rows import Here, OwnRows
+from secure_tree.data.own_rows import Here, OwnRows, labels_of_owners
 from secure_tree.data.table import Table
 from secure_tree.model.ensemble import Ensemble, NodeStatistics
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.predict import margins, routed_margins, shared_bin_router
+from secure_tree.prediction.predict import HiddenBins, margins, routed_margins, shared_bin_router
 from secure_tree.public.config import TrainConfig
-from secure_tree.public.context import TrainingContext
+from secure_tree.public.context import PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE, OVERSHOOT, OVERSHOOT_OF_SAMPLES
@@ -82,11 +82,16 @@ class Begun:
 
 @dataclass(frozen=True)
 class _Shared:
-    """Rows of owners who are no party: the transposed bins and the number of rows of each, and all targets."""
+    """What owners who are no party have of some rows.
+
+    lines, rows: the transposed bins of each owner's rows, and their number. hidden: the bins of owners' columns.
+    targets: of all owners.
+    """
 
     lines: Sequence[LinearMap]
     rows: Sequence[int]
-    targets: AShare
+    targets: AShare | None
+    hidden: HiddenBins | None = None
 
 
 def more_rounds(party: Party, model: SharedModel, config: TrainConfig) -> TrainConfig:
@@ -114,6 +119,8 @@ def as_the_model(model: SharedModel, context: TrainingContext) -> TrainingContex
     Raises ConfigError or DataError if the tables do not fit the model.
     """
     facts, before = context.facts, model.facts
+    if facts.layout.vertical and _contributions(facts) != _contributions(before):
+        raise DataError("xgb_model must have been trained on the same contributions of owners: train a new model")
     widths = facts.layout.of_parties.widths
     if sum(widths) == sum(before.layout.widths) and widths != before.layout.widths:
         raise DataError(
@@ -123,7 +130,8 @@ def as_the_model(model: SharedModel, context: TrainingContext) -> TrainingContex
     same_names(before.names, facts.names, "the model", "the table")
     if facts.label_holder != before.label_holder:
         raise DataError(f"party {before.label_holder} must have the labels, as in the training of xgb_model")
-    largest = LARGEST_RATIO if facts.owners else LARGEST_LABEL_BITS
+    of_owners = facts.owners and not (facts.layout.vertical and facts.label_holder in (0, 1))
+    largest = LARGEST_RATIO if of_owners else LARGEST_LABEL_BITS
     if context.config.squared and facts.label_bound > (most := before.label_scale * 2.0**largest):
         raise DataError(
             f"y: labels must be at most {most:g} in magnitude, in the unit of the training of xgb_model, got labels up "
@@ -137,12 +145,16 @@ def as_the_model(model: SharedModel, context: TrainingContext) -> TrainingContex
     if context.config.squared and facts.weight_scale is not None:
         raise ConfigError("sample_weight must not be set with xgb_model under reg:squarederror")
     layout = replace(facts.layout, sizes=before.layout.sizes[:1] * len(facts.layout.rows))
-    if not facts.owners:
+    if not facts.owners or facts.layout.vertical:
         layout = replace(before.layout, rows=facts.layout.rows)
     # The unit of numbers is that of the model's margins; with a power it may grow, since margins are logarithms.
     scale = max(before.label_scale, facts.label_scale) if context.config.power else before.label_scale
     facts = replace(facts, layout=layout, label_scale=scale, label_bound=max(before.label_bound, facts.label_bound))
     return TrainingContext(context.config, facts)
+
+
+def _contributions(facts: PublicFacts) -> list[tuple[str, str]]:
+    return [(name, number) for name, number, _ in facts.owners]
 
 
 def _ensemble(model: SharedModel, context: TrainingContext) -> Ensemble:
@@ -177,16 +189,18 @@ def begin(party: Party, context: TrainingContext, model: SharedModel, own: OwnRo
     Raises DataError if the residuals are beyond the model's arithmetic.
     """
     held_out = replace(context.layout, rows=context.facts.validation_rows)
-    more, shared, held = own.contributed, None, None
-    if more:
-        if context.config.squared:
-            settle_contributed(party, context, more)
-        lines = [lines for _, lines in more.matrices]
-        assert more.targets is not None and more.validation_targets is not None, "owners have contributed"
-        shared, held = (
-            _Shared(lines, more.rows, more.targets),
-            _Shared([x for x in more.held_out if x], [n for n in map(len, more.held) if n], more.validation_targets),
-        )
+    more, joined, shared, held = labels_of_owners(own), own.contributed_columns, None, None
+    if more and context.config.squared:
+        settle_contributed(party, context, more)
+    if joined:
+        bins = HiddenBins([lines for _, lines in joined.matrices], False) if joined.matrices else None
+        of_held = HiddenBins([joined.held_out], True) if joined.held_out else None
+        shared = _Shared([], [], joined.targets, bins)
+        held = _Shared([], [], joined.validation_targets, of_held)
+    elif rows := own.contributed:
+        lines = [lines for _, lines in rows.matrices]
+        shared = _Shared(lines, rows.rows, rows.targets)
+        held = _Shared([x for x in rows.held_out if x], [n for n in map(len, rows.held) if n], rows.validation_targets)
     of_workers = _of_workers(context, model, own) if isinstance(own, AtWorkers) else None
 
     def program(party: Party) -> tuple[AShare, AShare, bool]:
@@ -249,14 +263,17 @@ def _of_rows(
     trees = replace(model.ensemble, base=model.ensemble.base.map(np.zeros_like))
     parts, known, classes = [], layout.of_parties, model.config.classes
     if known.row_count:
-        parts.append((yield from margins(party, trees, known, model.cuts, table.features, "bins", classes)))
+        hidden = shared.hidden if shared else None
+        of_known = margins(party, trees, known, model.cuts, table.features, "bins", classes, hidden=hidden)
+        parts.append((yield from of_known))
     for lines, rows in zip(shared.lines, shared.rows, strict=True) if shared else ():
         parts.append((yield from routed_margins(party, trees, shared_bin_router(lines), rows, classes)))
     added = concatenate(parts, axis=1)
     if not context.config.squared:
         return added, nothing
     every = own_rows(party, layout, targets_of(context, table.labels), 1, MARGIN_SCALE)
-    labels = (with_contributed(layout, every, shared.targets) if shared else every)[0]
+    targets = shared.targets if shared else None
+    labels = (every if targets is None else with_contributed(layout, every, targets))[0]
     far = labels - first_margin(model.ensemble.base, context, layout.row_count)[0]
     reach, scale, _ = _range(context)
     residuals, reach = (far, SPREAD_BITS) if held_out else (far - added[0], reach)

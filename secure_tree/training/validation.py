@@ -18,7 +18,7 @@ from secure_tree.data.own_rows import OwnRows, labels_of_owners
 from secure_tree.functions import metrics, powers
 from secure_tree.functions.curves import EXP, quadratics
 from secure_tree.model.ensemble import Routes, TreeShares
-from secure_tree.prediction.predict import Router, bin_router, row_groups, shared_bin_router, sum_of_paths
+from secure_tree.prediction.predict import HiddenBins, Router, bin_router, row_groups, shared_bin_router, sum_of_paths
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.exact import ln
 from secure_tree.public.layout import Layout
@@ -131,7 +131,7 @@ def share_validation_rows(
     layout = replace(context.layout, rows=context.facts.validation_rows)
     routers, joined = [], own.contributed_columns
     for owners in row_groups(layout.of_parties):
-        hidden = joined.held_out if joined else None
+        hidden = HiddenBins([joined.held_out], True) if joined and joined.held_out else None
         routers.append((yield from bin_router(party, layout, owners, cuts, own.validation.features, hidden)))
     if own.contributed:
         routers += [shared_bin_router(lines) for lines in own.contributed.held_out if lines]

@@ -10,7 +10,7 @@ import pytest
 from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync, RangeError
 from protocols.runtime import run_local
 from protocols.testing.two_parties import made_by_both, opened, run_both
-from secure_tree import SecureXGBClassifier
+from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.agreement.messages import VERSION
 from secure_tree.agreement.same_rows import digest_of
 from secure_tree.cross_validation import _folds, cross_validate
@@ -521,13 +521,17 @@ def test_what_was_collected_is_trained_on_again_and_again(tmp_path):
         train()
 
 
-def collected(folder, parts, owners, config=PARAMETERS):
+def estimator(**parameters):
+    regression = not parameters.get("objective", "binary").startswith(("binary", "multi"))
+    return (SecureXGBRegressor if regression else SecureXGBClassifier)(**parameters)
+
+
+def collected(folder, parts, owners, config=PARAMETERS, labels=(None, None)):
     lines, said = contributing(owners)
 
     def collect(party):
-        SecureXGBClassifier(**config).collect(
-            party, parts[party.rank], None, lines[party.rank], folder / str(party.rank)
-        )
+        own = parts[party.rank], labels[party.rank], lines[party.rank]
+        estimator(**config).collect(party, *own, folder / str(party.rank))
 
     run_both(collect)
     assert [each.result()["rows"] for each in said] == [len(parts[0])] * len(owners)
@@ -584,6 +588,66 @@ def test_bins_cut_before_the_folds_have_their_number_of_edges(tmp_path, max_bin)
 
     with pytest.raises(ConfigError, match="max_bin must be a number of at most 48, the rows that a fold trains on"):
         run_both(folds)
+
+
+KINDS = {
+    "classes": {},
+    "several": {"objective": "multi:ova", "num_class": 3},
+    "numbers": {"objective": "reg:squarederror"},
+    "counts": {"objective": "count:poisson"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("holder", [1, 2, 3])
+@pytest.mark.parametrize("test_size", [0.0, 0.3])
+def test_more_rounds_of_a_model(tmp_path, monkeypatch, kind, holder, test_size):
+    monkeypatch.setattr(column_admission, "PIECE", 1000)
+    parts, y = parts_of(160, seed=5, missing=kind == "classes", classes=3 if kind == "several" else 2)
+    if kind in ("numbers", "counts"):
+        rng, score = np.random.default_rng(4), parts[0][:, 1] / 2 + parts[2][:, 0] / 2
+        y = rng.poisson(np.exp(score)).astype(float) if kind == "counts" else score + rng.normal(size=160)
+    parameters = {**PARAMETERS, **KINDS[kind], "max_bin": 6, "max_depth": 2, "test_size": test_size}
+    if kind == "classes":
+        parameters["missing"] = "all"
+    labels = tuple(y if holder == rank else None for rank in (0, 1))
+    collected(tmp_path, parts, owners_of(parts, y, holder), parameters, labels)
+
+    def fitted(rounds, before=(None, None)):
+        def program(party):
+            model, stored = estimator(**{**parameters, "n_estimators": rounds}), Stored(tmp_path / str(party.rank))
+            model.fit(party, parts[party.rank], labels[party.rank], xgb_model=before[party.rank], contributed=stored)
+            return model
+
+        models, _ = run_both(program)
+        return models, opened([model.model.ensemble.leaves for model in models])
+
+    whole, leaves = fitted(4)
+    half, _ = fitted(2)
+    more, continued = fitted(2, half)
+    assert more[0].model.rounds == 4 and np.abs(continued - leaves).max() < 2e-3 * np.abs(leaves).max()
+    if test_size:
+        assert abs(more[0].curve[-1][1] - whole[0].curve[-1][1]) < 2e-3 * max(1, whole[0].curve[-1][1])
+
+
+def test_more_rounds_need_the_same_contributions(tmp_path):
+    parts, y = parts_of(60)
+    for folder in ("one", "two"):
+        collected(tmp_path / folder, parts, owners_of(parts, y, 3))
+
+    def fit(folder, before=(None, None), without=()):
+        def program(party):
+            stored = Stored(tmp_path / folder / str(party.rank), without=without)
+            model = SecureXGBClassifier(**PARAMETERS)
+            return model.fit(party, parts[party.rank], xgb_model=before[party.rank], contributed=stored)
+
+        return run_both(program)[0]
+
+    before = fit("one")
+    with pytest.raises(DataError, match="must have been trained on the same contributions of owners"):
+        fit("two", before)
+    with pytest.raises(DataError, match="must have been trained on the same contributions of owners"):
+        fit("one", before, without=["bank_00"])
 
 
 def test_a_collection_keeps_all_contributions_or_none(tmp_path, monkeypatch):

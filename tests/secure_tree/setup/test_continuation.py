@@ -375,6 +375,14 @@ def test_columns_divided_otherwise_are_refused():
     with pytest.raises(DataError, match=r"must have 1 and 2 columns, .* got 2 and 1"):
         go_on(models, partition="vertical", fit=fit)
 
+    def fewer(party, model, rows, labels, before):
+        columns = place(party.rank, (0, FEATURES - 1))
+        return model.fit(party, X[:, columns], labels, xgb_model=before)
+
+    # Names of columns without any repeat.
+    with pytest.raises(DataError, match="the same features, and the model has 3 and the table 2"):
+        go_on(models, partition="vertical", fit=fewer)
+
 
 def test_the_labels_stay_where_they_were():
     def fit(party, model, rows, labels, before):
