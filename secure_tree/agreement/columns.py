@@ -9,11 +9,11 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from mpc.errors import DataError
-from secure_tree.agreement.messages import Hexadecimal, Message, Names, Power
+from secure_tree.agreement.messages import Consenting, Hexadecimal, Names, Power
 from secure_tree.public.context import OwnerColumns
 
 
-class ColumnsFacts(Message):
+class ColumnsFacts(Consenting):
     """The facts of an owner of columns, as `OwnerColumns`, but for its name."""
 
     id: Hexadecimal
@@ -39,9 +39,8 @@ class ColumnsFacts(Message):
         return cls.of(**{name: facts[name] for name in cls.model_fields}).model_dump()
 
     def of_owner(self, name: str) -> OwnerColumns:
-        return OwnerColumns(
-            name, self.id, self.rows, self.exponent, self.weight, tuple(self.names), self.labelled, self.ids
-        )
+        facts = {fact: getattr(self, fact) for fact in ColumnsFacts.model_fields}
+        return OwnerColumns(name, **{**facts, "names": tuple(self.names)})
 
 
 def same_columns(mine: Mapping[str, ColumnsFacts], theirs: Mapping[str, ColumnsFacts], rows: int) -> None:
@@ -53,7 +52,7 @@ def same_columns(mine: Mapping[str, ColumnsFacts], theirs: Mapping[str, ColumnsF
         if here.id != there.id:
             raise DataError(f"{name}: the parties have halves of two different contributions")
         if here != there:
-            raise DataError(f"{name}: it told the parties different rows, features or labels: it is not used")
+            raise DataError(f"{name}: it told the parties different rows, features, labels or terms: it is not used")
         if here.rows != rows:
             raise DataError(
                 f"{name} has {here.rows} rows, and the parties {rows}: by columns, everyone must have the same rows in "

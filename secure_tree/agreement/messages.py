@@ -8,14 +8,14 @@ from __future__ import annotations
 import unicodedata
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.party import Party
 from secure_tree.public.config import Direction
 
 # Version of the messages and of the protocols. Increase it when either changes.
-VERSION = 14
+VERSION = 15
 # Zero-width non-joiner and joiner.
 _JOINERS = "\u200c\u200d"
 
@@ -45,6 +45,8 @@ Text = Annotated[str, Field(max_length=10_000), AfterValidator(_printable)]
 Names = Annotated[list[Text], AfterValidator(_distinct)]
 Hexadecimal = Annotated[str, Field(pattern="^[0-9a-f]{32,64}$")]
 Count = Annotated[int, Field(ge=0, lt=1 << 31)]
+# Names, which are a list in a file.
+Named = Annotated[tuple[Text, ...], BeforeValidator(lambda names: tuple(names) if isinstance(names, list) else names)]
 # The value of a parameter.
 Plain = (
     bool
@@ -77,6 +79,14 @@ class Message(BaseModel):
             return cls.model_validate(parts)
         except ValidationError as error:
             raise DataError(_sentence(error)) from None
+
+
+class Consenting(Message):
+    """What an owner who is no party consents to, as in `OwnerFacts`."""
+
+    least_owners: Annotated[int, Field(ge=1, lt=1 << 31)] = 1
+    until: Annotated[Text, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
+    reveal_to: Named = ()
 
 
 M = TypeVar("M", bound=Message)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from mpc.errors import DataError
-from secure_tree.agreement.messages import Count, Hexadecimal, Message, Power, Text
+from secure_tree.agreement.messages import Consenting, Count, Hexadecimal, Power, Text
 from secure_tree.data.contributed import Contributed
 
 
-class Contribution(Message):
+class Contribution(Consenting):
     """The facts of an owner, as in OwnerFacts; `held`: how many of its rows are held out."""
 
     name: Text
@@ -19,9 +19,6 @@ class Contribution(Message):
     held: Count
     exponent: Power | None
     weight: Power | None
-    least_owners: Count
-    until: Text | None
-    reveal_to: tuple[Text, ...]
 
 
 def contributions(contributed: Contributed) -> list[Contribution]:

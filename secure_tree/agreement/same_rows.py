@@ -25,14 +25,25 @@ from mpc.shares import AShare, BShare
 from mpc.words import U8
 
 BYTES = 16
+# A digest is a polynomial in FACTOR modulo a prime, whose coefficients are hashes of the ids.
+_PRIME = (1 << 128) - 159
+_FACTOR = int.from_bytes(hashlib.sha256(b"ids of rows").digest()[:BYTES], "little")
 
 
 def digest_of(ids: Iterable[str]) -> bytes:
     """Return a digest of ids in their order."""
-    digest = hashlib.sha256()
+    value = 0
     for one in ids:
-        digest.update(f"{len(one)}:{one}".encode())
-    return digest.digest()[:BYTES]
+        value = (value * _FACTOR + int.from_bytes(hashlib.sha256(one.encode()).digest()[:BYTES], "little")) % _PRIME
+    return value.to_bytes(BYTES, "little")
+
+
+def joined_digest(parts: Iterable[tuple[bytes, int]]) -> bytes:
+    """Return `digest_of` the ids of parts, one after the other, from the digests of these and their numbers of rows."""
+    value = 0
+    for digest, rows in parts:
+        value = (value * pow(_FACTOR, rows, _PRIME) + int.from_bytes(digest, "little")) % _PRIME
+    return value.to_bytes(BYTES, "little")
 
 
 def check_same_rows(party: Party, digest: bytes, where: str = "") -> None:

@@ -13,7 +13,17 @@ from pydantic import Field, model_validator
 from mpc.errors import ConfigError, DataError, PeerFailure, RangeError
 from mpc.party import Party
 from secure_tree.agreement.columns import ColumnsFacts, label_holder, same_columns
-from secure_tree.agreement.messages import Count, Hexadecimal, Message, Names, Plain, Power, Text, exchange
+from secure_tree.agreement.messages import (
+    Consenting,
+    Count,
+    Hexadecimal,
+    Message,
+    Names,
+    Plain,
+    Power,
+    Text,
+    exchange,
+)
 from secure_tree.agreement.numbers import agree_on_numbers, of_training
 from secure_tree.agreement.rows import Contribution, contributions, same_contributions
 from secure_tree.data.categories import Dictionary, unite
@@ -226,8 +236,13 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
         owners=tuple((each.name, each.id, each.rows - each.held) for each in mine.owners)
         + tuple((name, each.id, mine.rows) for name, each in mine.columns.items()),
         owner_widths=tuple(len(each.names) for each in mine.columns.values()),
-        receivers=tuple(sorted(set.intersection(*(set(o.reveal_to) for o in mine.owners)))) if mine.owners else None,
+        receivers=_receivers([*mine.owners, *mine.columns.values()]),
     )
+
+
+def _receivers(owners: Sequence[Consenting]) -> tuple[str, ...] | None:
+    """Return to whom all owners let the model be revealed; None: there are no owners."""
+    return tuple(sorted(set.intersection(*(set(owner.reveal_to) for owner in owners)))) if owners else None
 
 
 def _weights(

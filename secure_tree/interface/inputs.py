@@ -73,6 +73,8 @@ def open_contributed(
     opened = source.open(party, config, known, own.names)
     if isinstance(opened, ContributedColumns):
         own.contributed_columns = opened
+        if isinstance(own, AtWorkers):
+            opened.source.ids = own.ids
         return opened
     own.contributed = opened
     if party.workers and sum(opened.rows) < party.workers.count:

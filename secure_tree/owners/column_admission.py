@@ -38,7 +38,7 @@ PIECE = 1 << 23
 
 
 def admit_columns(party: Party, context: TrainingContext, given: ContributedColumns, keep: bool = True) -> None:
-    """Check all columns, and fix them for a training if they are kept.
+    """Check all columns, and fix them for a training if they are kept; with workers, these fix the bins of their rows.
 
     Raises DataError at both parties, which names the owner.
     """
@@ -50,7 +50,7 @@ def admit_columns(party: Party, context: TrainingContext, given: ContributedColu
     for rows, bits in _pieces(given, False, trained, layout):
         words = planned(party, "setup", lambda p: to_ring(p, bits, Z32))  # noqa: B023  used at once
         excess.append(_excess(given, words, coins))
-        if keep:
+        if keep and not party.workers:
             given.rows.append(rows)
             flat = partial(fix_bins, bits=bits.reshape(rows, -1), words=words.reshape(rows, -1))
             given.matrices.append(in_setup(party, flat))
@@ -60,7 +60,7 @@ def admit_columns(party: Party, context: TrainingContext, given: ContributedColu
         held_out.append(bits.reshape(len(bits), -1))
     with party.stage("setup"):
         _require_zero(party, given, excess)
-    if keep and given.matrices:
+    if keep and len(layout.blocks) > 2:
         keys = concatenate(given.part("keys"))
         given.keys = planned(party, "setup", lambda p: fix(p, keys[None]))
         if held_out:

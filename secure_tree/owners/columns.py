@@ -36,6 +36,7 @@ from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.encoding import WEIGHT_BITS, Exponent, exponents, label_bits, label_width, weight_bits
 from secure_tree.owners.halves import divide, divide_bits, half, packed_half
 from secure_tree.owners.lines import FEW_BYTES, MOST_BITS, Line, OwnerTerms, digest_of_half, received, send_halves
+from secure_tree.public.bounds import Consent, check_consent
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerColumns
 from secure_tree.public.layout import edge_count
@@ -76,6 +77,7 @@ def contribute_columns(
     lines: Sequence[Line],
     terms: OwnerTerms,
     config: TrainConfig,
+    consent: Consent,
     X: TableLike,
     y: ColumnLike | None,
     sample_weight: ColumnLike | None,
@@ -87,7 +89,7 @@ def contribute_columns(
     else:
         table = Table(*_of_model(X, config, terms.names))
     digest = None if ids is None else digest_of(ids)
-    owner = _facts(config, table, digest is not None)
+    owner = _facts(config, table, digest is not None, consent)
     told = {"version": VERSION, **ColumnsFacts.told(owner)}
     for line in lines:
         line.send("owner.facts", told)
@@ -103,10 +105,10 @@ def contribute_columns(
     return {"id": owner.id, "rows": owner.rows, "receipts": receipts, "bytes": sent}
 
 
-def _facts(config: TrainConfig, table: Table, ids: bool) -> OwnerColumns:
-    labelled = table.labels is not None
-    exponent, weight = exponents(config, table) if labelled else (None, None)
-    return OwnerColumns("", os.urandom(16).hex(), len(table.features), exponent, weight, table.names, labelled, ids)
+def _facts(config: TrainConfig, table: Table, ids: bool, consent: Consent) -> OwnerColumns:
+    labelled, rows, id = table.labels is not None, len(table.features), os.urandom(16).hex()
+    scales = exponents(config, table) if labelled else (None, None)
+    return OwnerColumns("", id, rows, *scales, table.names, labelled, ids, **consent.facts)
 
 
 def training_bits(config: TrainConfig, table: Table, owner: OwnerColumns) -> np.ndarray:
@@ -153,8 +155,8 @@ class OwnersOfColumns:
         self.ids = ids
 
     def open(self, party: Party, config: TrainConfig, known: Dictionary, names: tuple[str, ...]) -> ContributedColumns:
-        refuse_unsupported_columns(party)
         owners = self._met(config, "training", dict.fromkeys(self._lines, ()))
+        check_consent(owners.values())
         ids, bits, parts = [], [], []
         for name, owner in owners.items():
             parts.append(shapes(config, owner))
@@ -219,9 +221,3 @@ def features_by_owner(model: SharedModel) -> dict[str, tuple[str, ...]]:
         out[name] = facts.names[start : start + width]
         start += width
     return {name: features for name, features in out.items() if features}
-
-
-def refuse_unsupported_columns(party: Party) -> None:
-    """Raise ConfigError for what contributed columns do not support."""
-    if party.workers:
-        raise ConfigError("contributed columns need one process at each party: leave out shards")

@@ -29,7 +29,7 @@ from mpc.host.streaming import RowsInFile
 from mpc.matrix.known_matrix import MatrixRows
 from mpc.party import Party
 from mpc.shares import BShare
-from secure_tree.agreement.messages import VERSION, Hexadecimal, Message, Text
+from secure_tree.agreement.messages import VERSION, Consenting, Hexadecimal
 from secure_tree.agreement.training import same_names
 from secure_tree.data.bins import ORDER_BITS, Bins, order_key
 from secure_tree.data.categories import Dictionary
@@ -57,7 +57,7 @@ log = logging.getLogger("sharewood")
 MOST_EDGE_BITS = 16
 
 
-class OwnRowsFacts(Message):
+class OwnRowsFacts(Consenting):
     """What an owner tells both parties: as in OwnerFacts."""
 
     version: int
@@ -65,9 +65,6 @@ class OwnRowsFacts(Message):
     rows: Annotated[int, Field(ge=1, lt=1 << 31)]
     exponent: Exponent | None
     weight: Exponent | None
-    least_owners: Annotated[int, Field(ge=1, lt=1 << 31)] = 1
-    until: Annotated[Text, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
-    reveal_to: tuple[Text, ...] = ()
 
 
 def contribute(
@@ -92,9 +89,7 @@ def contribute(
     config = validated(TrainConfig, told[0].config)
     _consents(config, accepted)
     if config.partition == "vertical":
-        if own_terms != Consent.of():
-            raise ConfigError("least_owners, until and reveal_to are terms of owners of rows: nothing was contributed")
-        return contribute_columns(lines, told[0], config, X, y, sample_weight, ids)
+        return contribute_columns(lines, told[0], config, own_terms, X, y, sample_weight, ids)
     known = {column: list(categories) for column, categories in told[0].categories.items()}
     table = read_training(X, y, sample_weight, config, known)
     same_names(table.names, tuple(told[0].names), "this owner", lines[0].peer)

@@ -26,14 +26,14 @@ from secure_tree.data.contributed import Contributed
 from secure_tree.data.contributed_columns import ContributedColumns
 from secure_tree.data.table import held_rows
 from secure_tree.model.storage import Arrays, read_arrays, reading, unpack_bits, write_arrays
-from secure_tree.owners.columns import refuse_unsupported_columns, shapes
+from secure_tree.owners.columns import shapes
 from secure_tree.owners.contributing import refuse_unsupported
 from secure_tree.public.bounds import NO_BOUNDS, Bounds, check_consent
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerFacts
 from secure_tree.public.names import covers
 
-FORMAT = 4
+FORMAT = 5
 # Where halves are until all of them are complete at both parties.
 _NEW = ".collecting"
 _WHAT, _ROLE = "half of a contribution", "contribution"
@@ -165,7 +165,6 @@ class Stored:
         return Contributed(tuple(owners), labels, weights, [], held, self, edges[0])
 
     def _columns(self, party: Party, config: TrainConfig) -> ContributedColumns:
-        refuse_unsupported_columns(party)
         owners, parts, bits, ids = {}, [], [], []
         for name, path in self.paths.items():
             facts, arrays = self._read(party, config, name, path)
@@ -176,6 +175,7 @@ class Stored:
                     raise ValueError(f"{arrays['bits'].size} bytes are not what was contributed")
             bits.append(arrays["bits"])
             ids.append(arrays.get("ids"))
+        check_consent(owners.values())
         return ContributedColumns(config, party.rank, owners, parts, bits, ids, self)
 
     def collected(self) -> TrainConfig:

@@ -56,7 +56,7 @@ class PublicFacts:
     the labels, 2 + k for owner k, or None if all have. validation_rows: the number of each block's held-out rows.
     indicators: the features that are indicators of a category. owners: the names, ids and rows of the contributions
     trained on. owner_widths: by columns, the number of features of each owner. receivers: who may get the model in the
-    clear, by the terms of owners of rows; None: there are none.
+    clear, by the terms of owners; None: there are none.
     """
 
     pairing: str

@@ -27,6 +27,7 @@ from mpc.shares import AShare, BShare, concatenate
 from mpc.words import U32
 from mpc.workers import ask
 from secure_tree.data.bins import Bins
+from secure_tree.data.own_rows import labels_of_owners
 from secure_tree.data.table import Table
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.layout import Layout
@@ -52,13 +53,14 @@ class ShardedRows:
     @property
     def counts(self) -> list[tuple[int, ...]]:
         """The numbers of rows of every block in every shard."""
-        return list(zip(*self.own.trained, *(np.diff(ends).tolist() for ends in self._ends), strict=True))
+        further = len(self.context.layout.blocks) - 2
+        return list(zip(*self.own.trained, *[np.diff(self._ends).tolist()] * further, strict=True))
 
     @property
-    def _ends(self) -> list[np.ndarray]:
-        """Where the contributed rows are divided, if there are any."""
-        more, count = self.own.contributed, len(self.own.trained[0])
-        return [] if more is None else [np.arange(count + 1) * sum(more.rows) // count]
+    def _ends(self) -> np.ndarray:
+        """Where contributed rows are divided, evenly, or contributed columns, as the parties' own."""
+        more, (count, *_) = self.own.contributed, map(len, self.own.trained)
+        return np.cumsum([0, *self.own.trained[0]]) if more is None else np.arange(count + 1) * sum(more.rows) // count
 
     @property
     def margin(self) -> AShare:
@@ -97,15 +99,21 @@ class ShardedRows:
         party.run(ask(party, _begin, self.base, self.bins, own=own, planned="setup"))
 
     def _contributed(self) -> list[_Slice | None]:
-        more = self.own.contributed
-        if more is None:
+        rows, columns, layout = self.own.contributed, self.own.contributed_columns, self.context.layout
+        if not (rows or columns):
             return [None] * len(self._margins)
-        (ends,) = self._ends
-        packed, targets, weights = np.concatenate(more.packed), more.targets, more.row_weights
-        assert targets is not None, "owners have contributed"
-        return [
-            _Slice(packed[a:b], targets[:, a:b], None if weights is None else weights[a:b]) for a, b in pairwise(ends)
-        ]
+        packed = np.concatenate(rows.packed) if rows else None
+        labels = labels_of_owners(self.own)
+        targets, weights = (labels.targets, labels.row_weights) if labels else (None, None)
+
+        def part(a: int, b: int) -> _Slice:
+            bins = None if packed is None else packed[a:b]
+            if columns and len(layout.blocks) > 2:
+                bins = np.packbits(columns.hot(False, slice(a, b), layout.bins(2)).bits.reshape(b - a, -1), axis=1)
+            own = [None if values is None else values[..., a:b] for values in (targets, weights)]
+            return _Slice(bins, own[0], own[1])
+
+        return [part(a, b) for a, b in pairwise(self._ends.tolist())]
 
     def _divided(self, margin: AShare) -> list[AShare]:
         return [margin[:, places] for places in _places(self.context.layout, self.counts)]
@@ -113,19 +121,21 @@ class ShardedRows:
 
 @dataclass
 class _Slice:
-    """Implements `SharedRows` for a worker. packed: <bins>, uint8[n, bytes]."""
+    """Implements `SharedRows` for a worker. packed: <bins>, uint8[n, bytes]; None if owners have labels only."""
 
-    packed: np.ndarray
+    packed: np.ndarray | None
     targets: AShare | None
     row_weights: AShare | None
     matrices: list[tuple[LinearMap, LinearMap]] = field(default_factory=list)
 
     @property
     def rows(self) -> list[int]:
-        return [len(self.packed)]
+        return [] if self.packed is None else [len(self.packed)]
 
     def place(self, party: Party, layout: Layout) -> None:
         """Fix the bins. Two rounds."""
+        if self.packed is None:
+            return
         bits = BShare(np.unpackbits(self.packed, axis=1, count=layout.widths[2] * layout.bins(2)), party.rank)
         words = party.run(to_ring.steps(party, bits, Z32))
         self.matrices = [party.run(fix_bins(party, bits, words))]
@@ -212,7 +222,8 @@ def _begin(
     if contributed:
         contributed.place(party, context.layout)
     blocks = party.run(share_blocks(party, replace(bins, features=table.features), context.layout, contributed))
-    rows = kept[_ROWS] = local_rows(party, context, blocks, table, base, contributed)
+    labels = contributed if contributed and contributed.targets is not None else None
+    rows = kept[_ROWS] = local_rows(party, context, blocks, table, base, labels)
     rows.begin(party, margin)
 
 

@@ -21,7 +21,7 @@ from mpc.errors import ConfigError, DataError, WorkersLost
 from mpc.party import Party
 from mpc.workers import ask, unplanned
 from secure_tree.agreement.messages import Count, Message, exchange
-from secure_tree.agreement.same_rows import check_same_rows
+from secure_tree.agreement.same_rows import check_same_rows, joined_digest
 from secure_tree.data.bins import Bins, Counted
 from secure_tree.data.categories import Dictionary
 from secure_tree.data.contributed import Contributed
@@ -151,7 +151,7 @@ class Opened:
 
     names: tuple[str, ...]
     indicators: tuple[int, ...]
-    ids: bool
+    ids: bytes | None
     held_out: Table
 
 
@@ -170,7 +170,8 @@ class Division:
 class AtWorkers:
     """Implements `OwnRows` by a party's workers.
 
-    counts: rows of all shards of both parties. trained: those of training rows; the others are held out.
+    counts: rows of all shards of both parties. trained: those of training rows; the others are held out. ids: the
+    digest of all ids, if rows have any.
     """
 
     party: Party
@@ -183,6 +184,7 @@ class AtWorkers:
     names: tuple[str, ...] = field(init=False)
     indicators: tuple[int, ...] = field(init=False)
     validation: Table = field(init=False)
+    ids: bytes | None = field(init=False)
     report: SketchReport | None = field(init=False, default=None)
     contributed: Contributed | None = field(init=False, default=None)
     contributed_columns: ContributedColumns | None = field(init=False, default=None)
@@ -195,6 +197,9 @@ class AtWorkers:
             if (other.names, other.indicators) != (self.names, self.indicators):
                 raise DataError(f"shard {i}: must have the features of shard 0 in the same order")
         self.validation = joined([each.held_out for each in opened])
+        rows = self.counts[self.party.rank]
+        digests = [(each.ids, count) for each, count in zip(opened, rows, strict=True) if each.ids is not None]
+        self.ids = joined_digest(digests) if digests else None
 
     @property
     def division(self) -> Division:
@@ -244,7 +249,7 @@ class AtWorkers:
             for i, (part, at) in enumerate(zip(self.shards.parts, first, strict=False))
         ]
         opened = self.party.run(ask(self.party, _open, self.config, self.known, own=own, planned=self.stage))
-        if self.config.partition == "vertical" and opened[0].ids:
+        if self.config.partition == "vertical" and opened[0].ids is not None:
             places = [(i,) for i in range(len(own))]
             self.party.run(ask(self.party, _check_ids, own=places, planned=self.stage))
         self._open = True
@@ -292,7 +297,7 @@ def _open(
     if held.size:
         table = rows_of(table, np.delete(np.arange(len(table.features)), held))
     kept[PART] = Part(table, first)
-    return Opened(table.names, table.indicators, table.ids is not None, replace(held_out, ids=None))
+    return Opened(table.names, table.indicators, table.ids, replace(held_out, ids=None))
 
 
 @unplanned

@@ -1,20 +1,24 @@
 """Owners of columns who are no party: every split is the twin's on the joined table, and cheats are named."""
 
+import datetime as dt
 import math
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync, RangeError
+from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync, RangeError, WorkersLost
 from protocols.runtime import run_local
-from protocols.testing.two_parties import made_by_both, opened, run_both
+from protocols.testing.two_parties import DirectWorkers, made_by_both, opened, run_both, with_workers
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.agreement.messages import VERSION
-from secure_tree.agreement.same_rows import digest_of
+from secure_tree.agreement.same_rows import digest_of, joined_digest
 from secure_tree.cross_validation import _folds, cross_validate
-from secure_tree.data.table import held_rows
+from secure_tree.data.table import Table, held_rows, rows_of
+from secure_tree.exchange.plain_model import reveal_model
 from secure_tree.owners import column_admission, columns
 from secure_tree.owners.columns import OwnersOfColumns, shapes, training_bits
 from secure_tree.owners.contributing import contribute
@@ -22,11 +26,13 @@ from secure_tree.owners.halves import divide_bits
 from secure_tree.owners.lines import send_halves
 from secure_tree.owners.stored import Stored
 from secure_tree.prediction.client import ask
+from secure_tree.public import bounds
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerColumns
 from secure_tree.training.checkpoint import Checkpoints
 from secure_tree.training.cost import Sizes, plan_training
 from secure_tree.twin.boost import PlainEnsemble
+from secure_tree.workers.sources import Loaded, Shards
 from tests.secure_tree.opened import contributing, train_both
 from tests.secure_tree.test_twin import check, table
 
@@ -366,7 +372,7 @@ def test_an_owner_that_tells_the_parties_different_features_is_named():
         count = sum(map(math.prod, parts.values()))
         send_halves(lines, "owner.bits", divide_bits(np.zeros(count, np.uint8)))
 
-    with pytest.raises(DataError, match="bank: it told the parties different rows, features or labels"):
+    with pytest.raises(DataError, match="bank: it told the parties different rows, features, labels or terms"):
         train_both(tuple(parts[:2]), (y, None), owners={"bank": two_faced}, **PARAMETERS)
 
 
@@ -726,3 +732,124 @@ def test_bytes_between_the_parties():
     assert with_owners[0] - two[0] == bins // 8 + 4 * bins + bins // 8 + D * K * 33 // 8 + 16 + 4 * 4 * owners
     assert (with_owners - six)[1:].tolist() == [4 * 2 * nodes * n, 0]
     assert rounds == [as_before[0] + 5, *as_before[1:]]
+
+
+@pytest.mark.parametrize(
+    ("holder", "widths", "parameters"),
+    [
+        (0, WIDTHS, {"missing": "all"}),
+        (2, WIDTHS, {"test_size": 0.2, "eval_metric": "logloss"}),
+        (3, (2, 3, 2, 0), {}),  # the last owner has the labels only
+        (2, (2, 3, 0), {"subsample": 0.7, "random_state": 3}),  # no further features
+        (2, WIDTHS, {"objective": "multi:ova", "num_class": 3}),
+        (3, WIDTHS, {"objective": "reg:squarederror"}),
+    ],
+)
+def test_shards(tmp_path, holder, widths, parameters):
+    """Workers divide the rows of contributed columns as those of the parties."""
+    parts, y = parts_of(97, widths, missing="missing" in parameters, classes=parameters.get("num_class", 2))
+    owners = owners_of(parts, y, holder)
+    config, labels = {**PARAMETERS, **parameters}, tuple(y if k == holder else None for k in (0, 1))
+    collected(tmp_path, parts, owners, config, labels)
+    training = train_both(
+        tuple(parts[:2]), labels, given=lambda rank: Stored(tmp_path / str(rank)), owners=owners, workers=3, **config
+    )
+    assert len(check(training, 2)) > 1
+    assert training.results[0] == training.results[1]
+
+
+def test_digests_of_shards_join():
+    ids = [f"id {k}" for k in range(23)]
+    for ends in ([], [5], [0, 5, 5, 20], range(1, 23)):
+        parts = [ids[a:b] for a, b in pairwise([0, *ends, 23])]
+        assert joined_digest((digest_of(part), len(part)) for part in parts) == digest_of(ids)
+    others = {digest_of(other) for other in (ids[1:], ids[:-1], ids[::-1], [*ids[:9], ids[10], ids[9], *ids[11:]], [])}
+    assert len(others | {digest_of(ids)}) == 6
+
+
+def test_shards_have_the_ids_of_owners(tmp_path):
+    parts, y = parts_of(40)
+    ids = [f"person {k}" for k in range(40)]
+
+    def shards_of(rank):
+        table = Table(parts[rank], tuple(f"f{rank}{k}" for k in range(parts[rank].shape[1])), y if rank else None)
+        cut = (slice(0, 13), slice(13, 40))
+        found = [replace(rows_of(table, np.arange(40)[some]), ids=digest_of(ids[some])) for some in cut]
+        return Shards([Loaded(part) for part in found], found[0].features[:0])
+
+    def fit(of_owner):
+        lines, _ = contributing({"bank": lambda own: contribute(own, parts[2], None, ids=of_owner)})
+
+        def job(party):
+            config = {**PARAMETERS, "test_size": 0.25}
+            return SecureXGBClassifier(**config).fit(party, shards_of(party.rank), contributed=lines[party.rank]).curve
+
+        try:
+            return run_both(with_workers(job, 2))[0]
+        finally:
+            for line in (*lines[0].values(), *lines[1].values()):
+                line.close()
+
+    first, second = fit(ids)
+    assert first == second
+    for others, sentence in ((ids[::-1], "bank: must have the same ids as the parties"), (None, "and bank has none")):
+        with pytest.raises(DataError, match=sentence):
+            fit(others)
+
+
+def test_lost_workers_get_the_columns_again(tmp_path, monkeypatch):
+    parts, y = parts_of(60)
+    collected(tmp_path, parts, owners_of(parts, y, 2))
+    each, trees = DirectWorkers.each, [0, 0]
+
+    def losing(self, program, given, own, planned, keep):
+        rank = self.sites[0].party.rank
+        trees[rank] += program.__name__ == "_start_tree"
+        if trees[rank] == 2:
+            raise WorkersLost("shard 0: its worker has ended")
+        return each(self, program, given, own, planned, keep)
+
+    def restart(self, party):
+        trees[party.rank] += 1
+        for site in self.sites:
+            site._kept.clear()
+            site.party.randomness.discard()
+
+    monkeypatch.setattr(DirectWorkers, "each", losing)
+    monkeypatch.setattr(DirectWorkers, "restart", restart)
+    training = train_both(
+        tuple(parts[:2]),
+        (None, None),
+        given=lambda rank: Stored(tmp_path / str(rank)),
+        owners=owners_of(parts, y, 2),
+        workers=2,
+        **PARAMETERS,
+    )
+    check(training, 2)
+
+
+def test_owners_of_columns_have_terms(tmp_path, monkeypatch):
+    parts, y = parts_of(60)
+    terms = {"until": "2999-01-01", "least_owners": 2, "reveal_to": ["party_b"]}
+    owners = {
+        "bank_00": lambda lines: contribute(lines, parts[2], y, consent={**terms, "max_bin": 8}),
+        "bank_01": lambda lines: contribute(lines, parts[3], None, consent={"reveal_to": ["party_b", "carol"]}),
+    }
+    collected(tmp_path, parts, owners)
+
+    def train(party, without=()):
+        model = SecureXGBClassifier(**PARAMETERS)
+        model.fit(party, parts[party.rank], contributed=Stored(tmp_path / str(party.rank), without=without))
+        return model.model
+
+    def reveal(to):
+        return run_both(lambda party: reveal_model(party, train(party), to) is not None)[0]
+
+    assert reveal(1) == [False, True]
+    with pytest.raises(ConfigError, match="every owner must name party_a in its terms, as reveal_to"):
+        reveal(0)
+    with pytest.raises(DataError, match="bank_00: consents to trainings on at least 2 contributions, and there are 1"):
+        run_both(partial(train, without=["bank_01"]))
+    monkeypatch.setattr(bounds, "today", lambda: dt.date(2999, 1, 2))
+    with pytest.raises(DataError, match="bank_00: consents to trainings until 2999-01-01"):
+        run_both(train)

@@ -121,6 +121,22 @@ def check_a_client(place, predicted):
 
 
 @pytest.mark.long
+def test_workers_train_on_contributed_columns(place):
+    predicted = []
+    with dealing(7, cwd=place):
+        owners = contributing(place, *OWNERS)
+        both("collect", cwd=place)
+        assert all(status == 0 for status, _, _ in ends_of(owners).values())
+        for shards in ((), ("--shards", "2")):
+            both("train", *shards, cwd=place)
+            owners = contributing(place, "new_bank_c", "new_bank_d")
+            both("predict", cwd=place)
+            assert all(status == 0 for status, _, _ in ends_of(owners).values())
+            predicted.append(pd.read_csv(place / "party_a.out.csv")["prediction"])
+    assert predicted[0].std() > 0.05 and (predicted[0] - predicted[1]).abs().max() < 2e-3
+
+
+@pytest.mark.long
 def test_other_ids_are_named_and_nothing_is_kept(place):
     frame = pd.read_csv(place / "bank_c.csv")
     frame.iloc[::-1].to_csv(place / "bank_c.csv", index=False)
