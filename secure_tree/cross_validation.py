@@ -21,7 +21,7 @@ from secure_tree.agreement.messages import Count, Message, exchange
 from secure_tree.data.categories import Dictionary
 from secure_tree.data.contributed import Contributed, Source
 from secure_tree.data.contributed_columns import ContributedColumns
-from secure_tree.data.inputs import ColumnLike, TableLike
+from secure_tree.data.inputs import ColumnLike, TableLike, in_memory
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.interface.conventions import needs_party
 from secure_tree.public.config import TrainConfig
@@ -203,6 +203,7 @@ def _of_candidates(
     for what, here, there in (("folds", folds, theirs.folds), ("candidates", len(configs), theirs.candidates)):
         if here != there:
             raise ConfigError(f"the parties disagree on the number of {what}: {here} here, {there} at the other")
+    X = in_memory(X)
     return [_scores(party, candidate, X, y, folds, sample_weight, contributed) for candidate in candidates]
 
 
@@ -219,7 +220,7 @@ def _scores(
     # Only the metrics after the last round are revealed.
     once = {} if config.early_stopping_rounds else {"eval_epochs": config.n_estimators}
     found: dict[str, list[float]] = {metric: [] for metric in config.metrics}
-    count = np.shape(X)[0]
+    count = len(in_memory(X))
     none = [np.zeros(0, np.int64)] * folds
     for number, held in enumerate(_folds(count, folds, config.random_state) if count or not contributed else none):
         rest = np.delete(np.arange(count), held)

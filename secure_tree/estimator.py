@@ -22,7 +22,7 @@ from secure_tree.agreement.training import agree_on_terms, agree_on_training
 from secure_tree.data.categories import dictionary
 from secure_tree.data.contributed import Source
 from secure_tree.data.contributed_columns import ContributedColumns
-from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike
+from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike, in_memory
 from secure_tree.data.magnitudes import check_resolution
 from secure_tree.data.table import Table
 from secure_tree.functions.links import classes, probabilities, values
@@ -157,6 +157,7 @@ class _SecureXGB(Fitted):
         check_verbose(verbose)
         self.curves.clear()
         self.curves.update({metric: [] for metric in config.metrics})
+        X = X if isinstance(X, Shards) else in_memory(X)
         header = X.header if isinstance(X, Shards) else X
         before = None if xgb_model is None else shared_model(xgb_model)
         known = agree_on_terms(party, config, dictionary(header), of_model(before) if before else None)
@@ -242,6 +243,7 @@ class _SecureXGB(Fitted):
         """
         config = self.config
         config.check_trainable()
+        X = in_memory(X)
         known = agree_on_terms(party, config, dictionary(X))
         if party.workers:
             raise ConfigError("contributions are collected by one process at each party: leave out shards")

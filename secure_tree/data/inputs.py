@@ -3,36 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from mpc.errors import DataError
+from mpc.host.extras import install
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TableLike: TypeAlias = Union[ArrayLike, "pd.DataFrame"]
+
+class Frame(Protocol):
+    """A table of pandas, polars, Arrow, DuckDB, or another library that narwhals reads, eager or lazy."""
+
+    @property
+    def columns(self) -> Any: ...
+
+
+TableLike: TypeAlias = ArrayLike | Frame
 ColumnLike: TypeAlias = Union[ArrayLike, "pd.Series"]
-# Libraries whose tables are not taken, and what to pass instead.
-_INSTEAD = dict.fromkeys(("polars", "pyarrow", "modin", "cudf"), "pass its to_pandas()") | {
-    "duckdb": "pass its df()",
-    "xgboost": "pass the array or DataFrame that it was made of",
-    "dask": "pass its compute()",
-}
 # (X, y). y is None at a party without labels.
 Labelled: TypeAlias = tuple[TableLike, ColumnLike | None]
 # A list of pairs, as in XGBoost, or the pair itself.
 EvalSet: TypeAlias = Labelled | Sequence[Labelled]
 
 
+def in_memory(X: TableLike) -> Any:
+    """Return an array as it is, and any other table as a pandas DataFrame. A lazy one is computed. Raises DataError."""
+    if isinstance(X, np.ndarray) or _library(X) == "pandas":
+        return X
+    if _library(X) == "xgboost":
+        raise DataError(f"a table must be the array or the frame that xgboost's {type(X).__name__} was made of")
+    import narwhals.stable.v2 as nw
+
+    table = nw.from_native(X, pass_through=True)
+    try:
+        frame = table.collect() if isinstance(table, nw.LazyFrame) else table
+        return frame.to_pandas() if isinstance(frame, nw.DataFrame) else X
+    except ImportError as error:
+        raise DataError(f"a table of {_library(X)} needs {error.name}: {install('parquet')}") from None
+
+
 def frame_of(X: TableLike) -> pd.DataFrame | None:
-    """Return X if it is a pandas DataFrame, None if it is an array. Raises DataError for tables of other libraries."""
-    table: Any = X
-    library = type(table).__module__.partition(".")[0]
-    if library in _INSTEAD:
-        raise DataError(
-            f"a table must be an array or a pandas DataFrame, got {library}'s {type(table).__name__}: "
-            f"{_INSTEAD[library]}"
-        )
-    return table if hasattr(table, "columns") else None
+    """Return a table as a pandas DataFrame, None if it is an array. Raises DataError."""
+    table = in_memory(X)
+    return table if _library(table) == "pandas" and hasattr(table, "columns") else None
+
+
+def _library(X: object) -> str:
+    return type(X).__module__.partition(".")[0]

@@ -19,7 +19,7 @@ from mpc.party import Party
 from mpc.planning import planned
 from mpc.shares import AShare, stack
 from secure_tree.data.contributed import Source
-from secure_tree.data.inputs import ColumnLike, TableLike
+from secure_tree.data.inputs import ColumnLike, TableLike, in_memory
 from secure_tree.explore.agreement import Explored, agree, class_counts, settle
 from secure_tree.explore.config import OF_LABELS, ExploreConfig, Statistic
 from secure_tree.explore.histograms import STAGE, Joined, OwnSums, between_parties_or_periods, histograms, own_sums
@@ -92,6 +92,7 @@ def explore(
     """
     config = ExploreConfig.of(**parameters)
     needs_party(party, "explore(party, X, y)")
+    X = in_memory(X)
     if party.workers or party.audit:
         raise ConfigError("an exploration must run in one process per party and without audit: connect without these")
     if contributed and period is not None:

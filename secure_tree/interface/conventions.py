@@ -50,7 +50,7 @@ def needs_party(party: object, call: str) -> None:
 
 def one_pair(eval_set: EvalSet) -> Labelled:
     """Return (X, y) from an `eval_set`: the pair itself or, as in XGBoost, a list of one pair. Raises ConfigError."""
-    pairs = [eval_set] if len(eval_set) == 2 and not isinstance(eval_set[0], tuple) else list(eval_set)
+    pairs: list[Any] = [eval_set] if len(eval_set) == 2 and not isinstance(eval_set[0], tuple) else list(eval_set)
     if len(pairs) != 1 or not isinstance(pairs[0], (tuple, list)) or len(pairs[0]) != 2:
         raise ConfigError(f"eval_set must be one pair (X, y), or a list with one pair, got {len(pairs)} entries")
     X, y = pairs[0]

@@ -12,7 +12,7 @@ from mpc.party import Party
 from secure_tree.data.categories import Dictionary
 from secure_tree.data.contributed import Contributed, Source
 from secure_tree.data.contributed_columns import ContributedColumns, ContributedKeys
-from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike, frame_of
+from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike, frame_of, in_memory
 from secure_tree.data.own_rows import Here, OwnRows
 from secure_tree.data.table import hold_out, read_features, read_training, read_validation
 from secure_tree.interface.conventions import one_pair
@@ -134,7 +134,7 @@ def features_to_predict(
     model: SharedModel, rank: int, X: TableLike | Shards
 ) -> tuple[Dictionary, np.ndarray, tuple[str, ...]]:
     """Return the categories of a party's columns, its features in the order of the training, and their names."""
-    table = X.header if isinstance(X, Shards) else X
+    table = X.header if isinstance(X, Shards) else in_memory(X)
     known = categories_of(model, rank, table)
     frame = frame_of(table)
     if frame is not None and not isinstance(X, Shards) and set(frame.columns) == set(known):

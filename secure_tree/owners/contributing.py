@@ -34,7 +34,7 @@ from secure_tree.agreement.training import same_names
 from secure_tree.data.bins import ORDER_BITS, Bins, order_key
 from secure_tree.data.categories import Dictionary
 from secure_tree.data.contributed import Contributed
-from secure_tree.data.inputs import ColumnLike, TableLike
+from secure_tree.data.inputs import ColumnLike, TableLike, in_memory
 from secure_tree.data.table import held_rows, hold_out, read_training
 from secure_tree.owners.attendance import Attendance
 from secure_tree.owners.columns import contribute_columns
@@ -83,6 +83,7 @@ def contribute(
     the same.
     """
     own_terms, accepted = Consent.divided(consent)
+    X = in_memory(X)
     told = [received(OwnerTerms, line, "owner.terms") for line in lines]
     if told[0] != told[1]:
         raise DataError(f"{lines[0].peer} and {lines[1].peer} sent different terms: nothing was contributed")
