@@ -15,7 +15,7 @@ from mpc.errors import ConfigError
 from mpc.host.encryption import FileKey
 from mpc.party import Party
 from mpc.planning import planned
-from secure_tree.agreement.models import ReasonFacts, agree_on_prediction, agree_on_reasons
+from secure_tree.agreement.models import agree_on_prediction, agree_on_reasons
 from secure_tree.agreement.numbers import agree_on_numbers, of_model, of_scales
 from secure_tree.agreement.same_rows import check_rows_of_owners
 from secure_tree.agreement.training import agree_on_terms, agree_on_training
@@ -420,23 +420,22 @@ class _SecureXGB(Fitted):
         scale_of(model, party.randomness.has_dealer)
         _, features, names = features_to_predict(model, party.rank, X)
         layout = agree_on_prediction(party, model, names, len(features), method, to)
-        names_of, member = list(request.names), request.member.tolist()
-        made, key = self._reasons, (names_of, member)
+        mine = request.facts()
+        made, key = self._reasons, (mine.names, mine.member)
         ready = made is not None and made[0] is party and made[1] is model and made[2] == key
-        mine = ReasonFacts.of(names=names_of, member=member, top=top, show=show, toward=toward, ready=ready)
-        if agree_on_reasons(party, mine) and made is not None:
+        if agree_on_reasons(party, request.facts(ready)) and made is not None:
             table = made[3]
         else:
             table = planned(party, "reasons_table", lambda party: party.run(make_table(party, model, request)))
             self._reasons = party, model, key, table
-        learned, mean = planned(
+        learned = planned(
             party,
             "reasons",
             lambda party: revealed_reasons(party, model, layout, features, method, table, request),
             offline="reasons_offline",
             own_verdicts=True,
         )
-        return told(party, model, request, table, learned, mean)
+        return told(party.link.peer, model, request, table, learned)
 
     def predict_for(
         self, party: Party, clients: Mapping[str, Line], method: Method = "thresholds", *, mac: bool = False

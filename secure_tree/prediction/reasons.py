@@ -21,7 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
+from functools import reduce
+from operator import add
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -38,9 +40,10 @@ from mpc.rings import Z32, Z64, Z2k
 from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate
-from mpc.words import U64
+from mpc.words import U8, U64
+from secure_tree.agreement.models import ReasonFacts
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.predict import batches, paths, router_of, row_groups
+from secure_tree.prediction.predict import batches, paths, router_of, row_groups, sum_of_paths
 from secure_tree.prediction.reason_table import DEEPEST, SCALE, of_last_leaf, path_values
 from secure_tree.public.config import Method
 from secure_tree.public.context import TrainingContext
@@ -76,6 +79,21 @@ class Contributions:
     values: np.ndarray
     mean: np.ndarray
 
+    def strongest(self, top: int, toward: Toward) -> list[Any]:
+        """Return for each row, or each class of a row, what names alone would be, with the numbers: (name, number)."""
+
+        def of_row(values: list[float], order: list[int]) -> tuple[tuple[str, float], ...]:
+            return tuple((self.names[place], values[place]) for place in order if sign * values[place] > 0)
+
+        sign = 1 if toward == "higher" else -1
+        order = np.argsort(-sign * self.values, axis=-1, kind="stable")[..., :top]
+        if self.values.ndim == 2:
+            return [of_row(*row) for row in zip(self.values.tolist(), order.tolist(), strict=True)]
+        return [
+            [of_row(*of_class) for of_class in zip(*row, strict=True)]
+            for row in zip(self.values.tolist(), order.tolist(), strict=True)
+        ]
+
 
 @dataclass(frozen=True)
 class Request:
@@ -91,6 +109,11 @@ class Request:
     top: int
     show: Show
     toward: Toward
+
+    def facts(self, ready: bool = False) -> ReasonFacts:
+        """Return what the parties compare; `ready`: whether this one has the table."""
+        told = {"top": self.top, "show": self.show, "toward": self.toward, "ready": ready}
+        return ReasonFacts.of(names=list(self.names), member=self.member.tolist(), **told)
 
 
 @dataclass(frozen=True)
@@ -135,6 +158,8 @@ def requested(
         raise ConfigError(f"groups: columns of the model must be in one group at most, got {wrong[0]!r}")
     if wrong := [name for name in groups if name in {OTHERS, *columns} - {*grouped}]:
         raise ConfigError(f"groups: a group must not have the name of a column outside of the groups, got {wrong[0]!r}")
+    if wrong := [name for name, own in groups.items() if not own]:
+        raise ConfigError(f"groups: a group must have a column, got none for {wrong[0]!r}")
     group_of = {column: name for name, own in groups.items() for column in own}
     own = range(len(facts.names))[facts.layout.features_of(receiver) if receiver is not None else slice(None)]
     said = [column_of(name) for name in facts.names]
@@ -237,6 +262,20 @@ def ranked(party: Party, found: AShare, model: SharedModel, table: Table, reques
     return of_rows.reshape(*keys.shape[:2], request.top, -1)
 
 
+@dataclass(frozen=True)
+class Learned:
+    """What a party learns of its rows, or nothing of the other's.
+
+    names: the number of each, or -1, int64[classes, rows, top]. Numbers: int64[classes, rows, names], and the mean,
+    int64[classes], in units of the table's scale. margins: int64[classes, rows] at MARGIN_SCALE, if they are revealed
+    as well.
+    """
+
+    reasons: np.ndarray
+    mean: np.ndarray
+    margins: np.ndarray | None = None
+
+
 def revealed_reasons(
     party: Party,
     model: SharedModel,
@@ -245,64 +284,97 @@ def revealed_reasons(
     method: Method,
     table: Table,
     request: Request,
-) -> tuple[np.ndarray, np.ndarray]:
+    shown: np.ndarray | None = None,
+    predicted: bool = False,
+) -> Learned:
     """Own features float32[n_p, d_p] -> what this party learns, of rows that `revealed_margins` would reveal to it.
 
-    Names: the number of each, or -1, int64[classes, rows, top]. Numbers: int64[classes, rows, names], and the mean,
-    int64[classes], in units of the table's scale.
+    If `predicted`, margins as well: the rows are routed once, and then both take the same rounds. Where `shown`,
+    int64[rows], is 0, there is neither a margin nor a reason.
     """
     classes, count, names = model.config.classes, len(request.names), request.show == "names"
+    of_rows = _Rows(model, layout, features, method, table, request, shown, predicted)
 
-    def program(party: Party) -> list[tuple[int | None, AShare | BShare]]:
-        return [
-            (to, party.run(_of_rows(party, model, layout, owners, features, method, table, request)))
-            for to, owners in receivers
-        ]
+    def program(party: Party) -> list[tuple[int | None, list[AShare], AShare | BShare]]:
+        return [(to, *party.run(of_rows.explained(party, owners))) for to, owners in receivers]
 
     receivers = [(request.receiver if layout.vertical else owners[0], owners) for owners in row_groups(layout)]
-    own = np.zeros((classes, 0, request.top if names else count), np.int64), np.zeros(classes, np.int64)
-    of = "the" if layout.vertical else "its own"
-    what = f"the strongest reasons of {of} rows" if names else f"contributions of {of} rows, and the mean margin"
-    for to, shown in party.audit.repeat(party, program):
-        opened = party.reveal(shown, to=to, what=what, units=True)
+    nothing = np.zeros((classes, 0, request.top if names else count), np.int64)
+    learned = Learned(nothing, np.zeros(classes, np.int64), np.zeros((classes, 0), np.int64) if predicted else None)
+    of = f"{'the' if layout.vertical else 'its own'} rows"
+    what = f"the strongest reasons of {of}" if names else f"contributions of {of}, and the mean margin"
+    for to, margins, reasons in party.audit.repeat(party, program):
+        for part in margins:
+            opened = party.reveal(part, to=to, what=f"predictions of {of}", units=True)
+            learned = learned if opened is None else replace(learned, margins=opened)
+        opened = party.reveal(reasons, to=to, what=what, units=True)
         if opened is not None and names:
-            own = np.where(opened.any(axis=-1), opened.argmax(axis=-1), -1), own[1]
+            learned = replace(learned, reasons=np.where(opened.any(axis=-1), opened.argmax(axis=-1), -1))
         elif opened is not None:
             opened = opened >> Z64.bits - table.ring.bits
-            own = opened[:, :-1], opened[:, -1, 0]
-    return own
+            learned = replace(learned, reasons=opened[:, :-1], mean=opened[:, -1, 0])
+    return learned
 
 
-def _of_rows(
-    party: Party,
-    model: SharedModel,
-    layout: Layout,
-    owners: tuple[int, ...],
-    features: np.ndarray,
-    method: Method,
-    table: Table,
-    request: Request,
-) -> Steps[AShare | BShare]:
-    """Return what is revealed of the owners' rows: ranks, [classes, rows, top, names], or numbers in the high bits of
-    words, [classes, rows + 1, names], of which the last row is the mean margin.
-    """
-    rows, (trees, leaves), classes = layout.rows[owners[0]], model.ensemble.leaves.shape, model.config.classes
-    router = yield from router_of(party, layout, owners, model.cuts, features, method)
-    turns, found = [], list[AShare | BShare]()
-    with released(party, router.matrices):
-        for places in batches(trees, leaves, rows, classes):
-            turns.append((yield from router.route(party, model.ensemble.part(places), places)))
-    left, step = concatenate(turns), max(1, BATCH // (trees * leaves * leaves))
-    for start in range(0, rows, step):
-        numbers = yield from contribute(party, table, left[:, :, start : start + step])
-        if request.show == "names":
-            found.append((yield from ranked(party, numbers, model, table, request)))
-        else:
-            found.append(_in_high_bits(numbers, table))
-    if request.show == "numbers":
-        of_mean = table.mean.map(lambda w: np.repeat(w, len(request.names)).reshape(classes, 1, -1))
-        found.append(_in_high_bits(of_mean, table))
-    return concatenate(found, axis=1)
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of `revealed_reasons`, and how they are explained."""
+
+    model: SharedModel
+    layout: Layout
+    features: np.ndarray
+    method: Method
+    table: Table
+    request: Request
+    shown: np.ndarray | None
+    predicted: bool
+
+    def explained(self, party: Party, owners: tuple[int, ...]) -> Steps[tuple[list[AShare], AShare | BShare]]:
+        """Return what is revealed of the owners' rows: margins, if any, [classes, rows]; and ranks, [classes, rows,
+        top, names], or numbers in the high bits of words, [classes, rows + 1, names], of which the last row is the mean
+        margin.
+        """
+        model, classes = self.model, self.model.config.classes
+        rows, (trees, leaves) = self.layout.rows[owners[0]], model.ensemble.leaves.shape
+        router = yield from router_of(party, self.layout, owners, model.cuts, self.features, self.method)
+        turns, parts = [], batches(trees, leaves, rows, classes)
+        with released(party, router.matrices):
+            for places in parts:
+                turns.append((yield from router.route(party, model.ensemble.part(places), places)))
+        left = concatenate(turns)
+        if not self.predicted:
+            return [], (yield from self._reasons(party, left))
+        sums, reasons = yield from parallel(self._margins(party, turns, parts), self._reasons(party, left))
+        return [sums], reasons
+
+    def _margins(self, party: Party, turns: Sequence[BShare], parts: Sequence[slice]) -> Steps[AShare]:
+        ensemble, classes = self.model.ensemble, self.model.config.classes
+        of_parts = yield from parallel(
+            *(
+                sum_of_paths(party, left, ensemble.leaves[places], classes)
+                for left, places in zip(turns, parts, strict=True)
+            )
+        )
+        total = reduce(add, of_parts, ensemble.base.reshape(classes, 1))
+        return total if self.shown is None else total.times(self.shown)
+
+    def _reasons(self, party: Party, left: BShare) -> Steps[AShare | BShare]:
+        (trees, nodes, rows), table, request = left.shape, self.table, self.request
+        step, found = max(1, BATCH // (trees * (nodes + 1) ** 2)), list[AShare | BShare]()
+        for start in range(0, rows, step):
+            some = slice(start, start + step)
+            shown = None if self.shown is None else self.shown[some, None]
+            numbers = yield from contribute(party, table, left[:, :, some])
+            if request.show == "names":
+                of_rows = yield from ranked(party, numbers, self.model, table, request)
+                found.append(of_rows if shown is None else of_rows.masked(shown[..., None].astype(U8)))
+            else:
+                high = _in_high_bits(numbers, table)
+                found.append(high if shown is None else high.times(shown))
+        if request.show == "numbers":
+            of_mean = table.mean.map(lambda w: np.repeat(w, len(request.names)).reshape(len(w), 1, -1))
+            found.append(_in_high_bits(of_mean, table))
+        return concatenate(found, axis=1)
 
 
 def _in_high_bits(x: AShare, table: Table) -> AShare:
@@ -346,14 +418,16 @@ def _entries(by_pattern: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def told(
-    party: Party, model: SharedModel, request: Request, table: Table, learned: np.ndarray, mean: np.ndarray
+    peer: str, model: SharedModel, request: Request, table: Table, learned: Learned
 ) -> list[tuple[str, ...]] | list[list[tuple[str, ...]]] | Contributions:
     """Return what `revealed_reasons` has revealed, by row, in words and numbers."""
-    names = [f"data of {party.link.peer}" if name == OTHERS else name for name in request.names]
+    names = [f"data of {peer}" if name == OTHERS else name for name in request.names]
     several = model.config.num_class is not None
     if request.show == "names":
-        of_rows = [[tuple(names[place] for place in row if place >= 0) for row in rows] for rows in learned.tolist()]
+        of_rows = [
+            [tuple(names[place] for place in row if place >= 0) for row in rows] for rows in learned.reasons.tolist()
+        ]
         return [list(of_classes) for of_classes in zip(*of_rows, strict=True)] if several else of_rows[0]
     unit = model.facts.margin_unit / (1 << table.scale)
-    values = learned.swapaxes(0, 1) if several else learned[0]
-    return Contributions(tuple(names), values * unit, mean * unit)
+    values = learned.reasons.swapaxes(0, 1) if several else learned.reasons[0]
+    return Contributions(tuple(names), values * unit, learned.mean * unit)

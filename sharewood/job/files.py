@@ -119,7 +119,8 @@ def write_predicted(
     classes = (model.config.num_class or 2) if model.config.logistic else 0
     if isinstance(rows, Sharded):
         return write_shards(data, rows, values, output, classes, out)
-    write_predictions(out, rows.ids, values, output, reasons, config.predict.reasons)
+    asked = config.predict
+    write_predictions(out, rows.ids, values, output, reasons, asked.reasons, asked.show == "numbers")
     names = model.facts.names[model.facts.layout.features_of(model.rank)]
     return known_labels(data, config.columns(name), names, classes)
 

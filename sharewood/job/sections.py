@@ -152,7 +152,11 @@ class Predict(Strict):
     mac: bool = False
     """Check every opened value by MACs."""
     reasons: int = Field(default=0, ge=0, le=MOST_RANKS)
-    """How many reasons `predict` writes beside each prediction: the columns that moved it most."""
+    """How many reasons `predict` writes beside each prediction: the columns that moved it most. A service gives at most
+    so many, to requests that ask for them.
+    """
+    show: Literal["names", "numbers"] = "names"
+    """Whether reasons are names only, or names with the numbers: what each added to the margin."""
     toward: Literal["higher", "lower"] = "higher"
     """Whether reasons are what raised a prediction, or what lowered it."""
     groups: dict[str, list[str]] = {}

@@ -26,7 +26,7 @@ from secure_tree.owners.columns import OwnersOfColumns
 from secure_tree.owners.contributing import Owners
 from secure_tree.owners.lines import Line
 from secure_tree.owners.stored import Stored
-from secure_tree.prediction.reasons import Groups, Toward
+from secure_tree.prediction.reasons import Contributions, Groups, Show, Toward
 from secure_tree.public.bounds import NO_BOUNDS, Bounds
 from secure_tree.public.config import Method, TrainConfig
 from secure_tree.public.context import OwnerFacts
@@ -256,13 +256,16 @@ def explain(
     top: int,
     toward: Toward,
     groups: Groups,
+    show: Show,
     method: Method,
     to: int | None,
 ) -> list[Any]:
-    """Return the reasons of each row that `predict` has just predicted, as `contributions` does."""
-    found = _of(model).contributions(party, rows.features, top, groups=groups, toward=toward, method=method, to=to)
-    assert isinstance(found, list), "names"
-    return found
+    """Return the reasons of each row that `predict` has just predicted: names, as `contributions` does, or pairs of a
+    name and a number.
+    """
+    asked: dict[str, Any] = {"groups": groups, "show": show, "toward": toward, "method": method, "to": to}
+    found = _of(model).contributions(party, rows.features, top, **asked)
+    return found.strongest(top, toward) if isinstance(found, Contributions) else found
 
 
 def _of(model: SharedModel) -> SecureXGBClassifier | SecureXGBRegressor:

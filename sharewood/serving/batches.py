@@ -1,7 +1,7 @@
 """Predict in batches of a few sizes: rows are padded to a power of two, so that material is made in advance by size.
 
-A batch has rows of one party, which gets the predictions; by columns, it has rows of both, and the requester gets them.
-Or it has rows of clients who are no party, of which each party has a half.
+A batch has rows of one party, which gets the predictions, and their reasons if it asks for them; by columns, it has
+rows of both, and the requester gets them. Or it has rows of clients who are no party, of which each party has a half.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,23 +26,36 @@ from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.answering import Begun, offer_of, released_margins
 from secure_tree.prediction.authenticated import AuthenticatedModel, input_model
 from secure_tree.prediction.predict import fix_features
+from secure_tree.prediction.reasons import Contributions, Learned, Request, Table, make_table, revealed_reasons, told
 from secure_tree.prediction.revealing import check_macs, revealed_margins
 from secure_tree.public.config import Method
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
 
+T = TypeVar("T")
 # Maximum number of waiting lots of one size.
 _MOST_ALIKE = 16
+# Maximum number of rows in a batch with reasons.
+MOST_EXPLAINED = 256
 # The owner of batches whose rows are of clients who are no party.
 CLIENTS = 2
 
 
 @dataclass(frozen=True)
 class BatchShape:
-    """The requesting party, or CLIENTS, and the padded number of rows."""
+    """The requesting party, or CLIENTS, the padded number of rows, and whether it asks for their reasons."""
 
     owner: int
     rows: int
+    reasons: bool = False
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Margins, float64[rows] or [rows, classes], and the reasons of each row, of its most probable class."""
+
+    margins: np.ndarray
+    reasons: list[Any]
 
 
 def padded(rows: int) -> int:
@@ -52,31 +66,46 @@ def padded(rows: int) -> int:
 class Batches:
     """Batches of one model at one party. `owners` are those who may request; `largest` is a power of two.
 
-    With `mac`, each session takes in the model before its first batch; with CLIENTS, it fixes the model's features.
+    Before its first batch, each session makes the table of reasons, if there is a `request` for them; with `mac`, it
+    takes in the model, and with CLIENTS, it fixes the model's features.
     """
 
     def __init__(
-        self, model: SharedModel, method: Method, owners: Sequence[int], largest: int, mac: bool = False
+        self,
+        model: SharedModel,
+        method: Method,
+        owners: Sequence[int],
+        largest: int,
+        mac: bool = False,
+        request: Request | None = None,
     ) -> None:
-        self.model, self._method, self.mac = model, method, mac
+        self.model, self._method, self.mac, self.request = model, method, mac, request
         self._taken: AuthenticatedModel | FixedOperand | None = None
+        self._table: Table | None = None
         self._takes = mac or CLIENTS in owners
         self.width = len(model.facts.names[model.facts.layout.features_of(model.rank)])
         self.words = offer_of(model).width
-        self._shapes = [BatchShape(owner, 1 << k) for k in range(largest.bit_length()) for owner in owners]
+        self.explains = min(largest, MOST_EXPLAINED) if request else 0
+        shapes = [BatchShape(owner, 1 << k) for k in range(largest.bit_length()) for owner in owners]
+        explained = [replace(one, reasons=True) for one in shapes if one.owner != CLIENTS and one.rows <= self.explains]
+        self._shapes = sorted([*shapes, *explained], key=lambda one: one.rows)
         self._demands: dict[tuple[BatchShape, bool], Demand] = {}
+        self._rehearsed: dict[bool, tuple[Rehearsal, AuthenticatedModel | FixedOperand | None, Table | None]] = {}
 
     def demand(self, shape: BatchShape, masks: bool) -> Demand:
         """Find what a batch takes by one rehearsal; `masks` is that of `Randomness.has_dealer`."""
         if (shape, masks) not in self._demands:
-            rehearsal = Rehearsal.at(self.model.rank, masks)
-            taken = self.take_in(rehearsal.party) if self._takes else None
-            rehearsal.cut()
+            if masks not in self._rehearsed:
+                begun = Rehearsal.at(self.model.rank, masks)
+                taken = self.take_in(begun.party) if self._takes else None
+                self._rehearsed[masks] = begun, taken, self.make_table(begun.party) if self.request else None
+            begun, taken, table = self._rehearsed[masks]
+            rehearsal = Rehearsal(begun.party)
             has = self.model.facts.layout.vertical or shape.owner == self.model.rank
             features = np.zeros((shape.rows if has else 0, self.width), np.float32)
             if shape.owner == CLIENTS:
                 features = np.zeros((shape.rows, self.words), np.uint64)
-            self.predict(rehearsal.party, shape, features, np.ones(shape.rows, np.int64), taken)
+            self.predict(rehearsal.party, shape, features, np.ones(shape.rows, np.int64), taken, table)
             self._demands[shape, masks] = rehearsal.cut()
         return self._demands[shape, masks]
 
@@ -86,6 +115,13 @@ class Batches:
             check_macs(party, self._method)
         if self._takes:
             self._taken = planned(party, "take_in", self.take_in)
+        if self.request:
+            self._table = planned(party, "reasons_table", self.make_table)
+
+    def make_table(self, party: Party) -> Table:
+        """Make the table of reasons, which serves all batches of a session."""
+        assert self.request is not None, "the caller has asked"
+        return party.run(make_table(party, self.model, self.request))
 
     def take_in(self, party: Party) -> AuthenticatedModel | FixedOperand:
         """Take in this party's half of the model, under new keys or masks. Raises MacFailure."""
@@ -110,34 +146,47 @@ class Batches:
             for shape in self._shapes:
                 held = sum(request_bytes(request).held for request in self.demand(shape, masks).requests)
                 if held > room:
-                    break
+                    continue
                 chosen.append(shape)
                 room -= held
         return chosen
 
-    def run(
-        self, lot: Lot, link: Peer, shape: BatchShape, features: np.ndarray, shown: np.ndarray
-    ) -> np.ndarray | None:
-        """Return the batch's margins, float64[rows] or [rows, classes], at its owner; 0 where `shown`, int64[rows], is
-        0. Of rows of clients, return this party's half, uint64[classes, rows].
+    def run(self, lot: Lot, link: Peer, shape: BatchShape, features: np.ndarray, shown: np.ndarray) -> Answers | None:
+        """Return the batch's answers at its owner; a margin is 0, and there are no reasons, where `shown`, int64[rows],
+        is 0.
 
-        `features` are those of this party's rows, or its half of clients' keys, padded. Raises PeerFailure, MacFailure.
+        `features` are those of this party's rows, padded. Raises PeerFailure, MacFailure.
         """
-        lot.begin()
-        party = Party(self.model.rank, link, lot, matrices=lot.first)
-        own = self.predict(party, shape, features, shown, self._taken)
-        if shape.owner == CLIENTS:
-            return own
-        if shape.owner != party.rank:
+        party = self._begun(lot, link)
+        found = self.predict(party, shape, features, shown, self._taken, self._table)
+        own, several = found.margins, self.model.config.num_class
+        if shape.owner != party.rank or own is None:
             return None
-        margin = own.T if self.model.config.num_class else own[0]
-        return margin * (self.model.facts.margin_unit / (1 << MARGIN_SCALE))
+        margins = (own.T if several else own[0]) * (self.model.facts.margin_unit / (1 << MARGIN_SCALE))
+        if not shape.reasons:
+            return Answers(margins, [])
+        assert self.request is not None and self._table is not None, "the session has made the table"
+        reasons: Any = told(link.peer, self.model, self.request, self._table, found)
+        if isinstance(reasons, Contributions):
+            reasons = reasons.strongest(self.request.top, self.request.toward)
+        if several:
+            reasons = [of_row[k] for of_row, k in zip(reasons, margins.argmax(axis=1).tolist(), strict=True)]
+        return Answers(margins, reasons)
+
+    def release(self, lot: Lot, link: Peer, keys: np.ndarray) -> np.ndarray:
+        """Return this party's half of the margins of clients' rows, uint64[classes, rows], for its half of their
+        keys, padded. Raises PeerFailure.
+        """
+        return self._released(self._begun(lot, link), keys, self._taken)
+
+    def _begun(self, lot: Lot, link: Peer) -> Party:
+        lot.begin()
+        return Party(self.model.rank, link, lot, matrices=lot.first)
 
     def begin_halves(self, lot: Lot, link: Peer, shape: BatchShape, keys: np.ndarray) -> Begun:
         """Begin a batch of this party's half of clients' keys, padded, whose first message goes with a turn."""
         assert isinstance(self._taken, FixedOperand), "the session has fixed the model's features"
-        lot.begin()
-        party = Party(self.model.rank, link, lot, matrices=lot.first)
+        party = self._begun(lot, link)
         return Begun(party, self.model, self._taken, AShare(keys, party.rank))
 
     def predict(
@@ -147,13 +196,24 @@ class Batches:
         features: np.ndarray,
         shown: np.ndarray,
         taken: AuthenticatedModel | FixedOperand | None,
-    ) -> np.ndarray:
-        """Return the margins of a batch, int64[classes, rows] at MARGIN_SCALE, at its owner, or a half for clients."""
+        table: Table | None = None,
+    ) -> Learned:
+        """Return what a batch reveals to its owner; nothing for clients, for whom it releases a half."""
+        nothing = np.zeros((0, 0, 0), np.int64), np.zeros(0, np.int64)
         if shape.owner == CLIENTS:
-            assert isinstance(taken, FixedOperand), "the session has fixed the model's features"
-            return released_margins(party, self.model, taken, AShare(features, party.rank))
+            self._released(party, features, taken)
+            return Learned(*nothing)
         layout, authentic = self.layout(shape), taken if isinstance(taken, AuthenticatedModel) else None
-        return revealed_margins(party, self.model, layout, features, self._method, shape.owner, authentic, shown)
+        if shape.reasons:
+            assert self.request is not None and table is not None, "only then there are such shapes"
+            asked = self._method, table, self.request
+            return revealed_reasons(party, self.model, layout, features, *asked, shown=shown, predicted=True)
+        margins = revealed_margins(party, self.model, layout, features, self._method, shape.owner, authentic, shown)
+        return Learned(*nothing, margins)
+
+    def _released(self, party: Party, keys: np.ndarray, taken: AuthenticatedModel | FixedOperand | None) -> np.ndarray:
+        assert isinstance(taken, FixedOperand), "the session has fixed the model's features"
+        return released_margins(party, self.model, taken, AShare(keys, party.rank))
 
 
 class Ready:
@@ -174,7 +234,7 @@ class Ready:
         """Return the bytes of material that is ready or being made."""
         return self._stock.held
 
-    def use(self, shape: BatchShape, work: Callable[[Lot], np.ndarray | None]) -> np.ndarray | None:
+    def use(self, shape: BatchShape, work: Callable[[Lot], T]) -> T:
         """Do a batch's `work` with a lot, and have an equal lot made."""
         lot = self.take(shape)
         result = work(lot or self._made(shape))

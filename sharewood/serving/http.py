@@ -137,7 +137,8 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
 
     else:
         id_column = (columns.named("id") or ID) if service.by_id else None
-        requests = RequestSchema(service.names, columns, service.model.config, id_column, settings.request_rows)
+        top = service.config.predict.reasons
+        requests = RequestSchema(service.names, columns, service.model.config, id_column, settings.request_rows, top)
 
         async def predict(body: Any, request: Request) -> Answer:
             """Predictions of the rows, revealed to the requesting party only."""
@@ -147,14 +148,18 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
             except DataError as error:
                 raise HTTPException(422, str(error)) from None
             charged(request, len(features))
-            margins = await _margins(service, Job(features, ids))
+            job = Job(features, ids, body.reasons or 0)
+            margins = await _margins(service, job)
             counted(request, began)
             shown, output = _shown(service, margins)
-            return Answer(model=service.model.facts.pairing, output=output, predictions=shown.tolist())
+            reasons: Any = [list(of_row) for of_row in job.reasons] if job.top else None
+            predictions = shown.tolist()
+            return Answer(model=service.model.facts.pairing, output=output, predictions=predictions, reasons=reasons)
 
         # FastAPI reads the schema of the model from the annotation.
         predict.__annotations__["body"] = requests.schema
-        app.post(_PREDICT, dependencies=[Depends(bearer)], response_model=Answer, responses=_REFUSALS)(predict)
+        kinds: dict[str, Any] = {"response_model": Answer, "response_model_exclude_none": True, "responses": _REFUSALS}
+        app.post(_PREDICT, dependencies=[Depends(bearer)], **kinds)(predict)
     if not settings.halves:
         return app
     offer = service.offer
@@ -167,6 +172,8 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
     @app.post(_HALF, dependencies=[Depends(bearer)], responses={**_REFUSALS, 409: _REFUSED, 504: _REFUSED})
     async def predict_half(body: HalfOfRows, request: Request) -> HalfOfMargins:
         """A half of predictions, for a half of rows; the other service must get the other half under the same id."""
+        if body.reasons is not None:
+            raise HTTPException(422, "reasons: there are none for halves of rows; ask the party that has the rows")
         began, keys = time.perf_counter(), to_words(body.half, offer.width)
         if keys is None or not 1 <= len(keys) <= offer.most:
             raise HTTPException(

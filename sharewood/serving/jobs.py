@@ -8,6 +8,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -46,10 +47,15 @@ class Asked:
 
 @dataclass(eq=False)
 class Job(Asked):
-    """A request of rows: features float32[n, d] and, by columns, an id per row."""
+    """A request of rows: features float32[n, d] and, by columns, an id per row.
+
+    top: how many reasons of each row are asked for; `reasons` are there when the margins are.
+    """
 
     features: np.ndarray
     ids: Sequence[str] | None = None
+    top: int = 0
+    reasons: list[Any] = field(default_factory=list)
     begun: int = 0
     _parts: list[np.ndarray] = field(default_factory=list)
     _unknown: list[str] = field(default_factory=list)
@@ -57,9 +63,10 @@ class Job(Asked):
     def __len__(self) -> int:
         return len(self.features)
 
-    def add(self, margins: np.ndarray, unknown: Sequence[str], peer: str) -> None:
-        """Add the margins of the next rows; the last ones complete the request."""
+    def add(self, margins: np.ndarray, reasons: Sequence[Any], unknown: Sequence[str], peer: str) -> None:
+        """Add the margins and reasons of the next rows; the last ones complete the request."""
         self._parts.append(margins)
+        self.reasons += [of_row[: self.top] for of_row in reasons]
         self._unknown += unknown
         if sum(map(len, self._parts)) < len(self):
             return
@@ -96,14 +103,22 @@ class Queue:
             self._jobs.append(job)
             self.rows += len(job)
 
-    def batch(self, most: int) -> list[JobPart]:
-        """Take the next rows, at most `most`. Jobs that were given up are dropped."""
+    def batch(self, most: int, explained: int = 0) -> list[JobPart]:
+        """Take the next rows: either with reasons, at most `explained`, or without, at most `most`, as the first job
+        asks. Jobs that were given up are dropped.
+        """
         parts: list[JobPart] = []
+        others: deque[Job] = deque()
         with self._lock:
             while self._jobs and most:
                 job = self._jobs.popleft()
                 if job.margins.done():
                     self.rows -= len(job) - job.begun
+                    continue
+                if not parts:
+                    most = explained if job.top else most
+                elif bool(job.top) != bool(parts[0].job.top):
+                    others.append(job)
                     continue
                 count = min(most, len(job) - job.begun)
                 parts.append(JobPart(job, slice(job.begun, job.begun + count)))
@@ -113,6 +128,7 @@ class Queue:
                 if job.begun < len(job):
                     self._jobs.append(job)
                     break
+            self._jobs.extendleft(reversed(others))
             self._under_way = [part.job for part in parts]
         return parts
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from mpc.errors import DataError
 from secure_tree.data.table import read_features
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.names import columns_behind
@@ -19,11 +20,14 @@ _ID = "row_id"
 
 
 class Answer(BaseModel):
-    """A prediction for each row, in the order of the request: a number, or one for each class."""
+    """A prediction for each row, in the order of the request: a number, or one for each class; and, if the request
+    asks for them, its reasons, the strongest first: names, or names with numbers.
+    """
 
     model: str
     output: str
     predictions: list[float] | list[list[float]]
+    reasons: list[list[str]] | list[list[tuple[str, float]]] | None = None
 
 
 class HalfOfRows(BaseModel):
@@ -33,6 +37,7 @@ class HalfOfRows(BaseModel):
 
     id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     half: str
+    reasons: Any = None
 
 
 class HalfOfMargins(BaseModel):
@@ -49,10 +54,14 @@ class Problem(BaseModel):
 
 
 class RequestSchema:
-    """Return the schema of a request: one column per feature, `id` if rows have ids, and at most `most` rows."""
+    """Return the schema of a request: one column per feature, `id` if rows have ids, at most `most` rows, and how many
+    `reasons` of each it asks for, of at most `top`.
+    """
 
-    def __init__(self, names: Sequence[str], columns: Columns, config: TrainConfig, id: str | None, most: int) -> None:
-        self._names, self._config = names, config
+    def __init__(
+        self, names: Sequence[str], columns: Columns, config: TrainConfig, id: str | None, most: int, top: int = 0
+    ) -> None:
+        self._names, self._config, self._top = names, config, top
         self._behind = columns_behind(names, list(columns.features(columns.known)))
         fields: dict[str, Any] = {}
         for place, (name, categories) in enumerate(self._behind.items()):
@@ -63,10 +72,13 @@ class RequestSchema:
             fields[_ID] = (Annotated[str, Field(min_length=1, max_length=1000)], Field(alias=id))
         row = create_model("Row", __config__=ConfigDict(extra="forbid"), **fields)
         rows = (list[row], Field(min_length=1, max_length=most))  # type: ignore[valid-type]  # it is made above
-        self.schema = create_model("Rows", __config__=ConfigDict(extra="forbid"), rows=rows)
+        reasons: Any = (Annotated[int, Field(strict=True, ge=1, le=top)] | None if top else Any, None)
+        self.schema = create_model("Rows", __config__=ConfigDict(extra="forbid"), rows=rows, reasons=reasons)
 
     def read(self, body: Any) -> tuple[np.ndarray, list[str] | None]:
         """Convert a checked request to features float32[n, d], and ids if rows have them. Raises DataError."""
+        if body.reasons is not None and not self._top:
+            raise DataError("reasons: this service gives none, because its configuration has predict.reasons = 0")
         table: dict[str, Any] = {}
         for place, (name, categories) in enumerate(self._behind.items()):
             values = [getattr(row, f"f{place}") for row in body.rows]

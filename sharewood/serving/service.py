@@ -16,16 +16,18 @@ from mpc.errors import ConfigError, DataError, ProtocolDesync, SharewoodError
 from mpc.party import Party
 from protocols.offline.supply import Supply
 from protocols.transport.channel import Channel
+from secure_tree.agreement.models import agree_on_reasons
 from secure_tree.data.table import read_features
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.columns import features_by_owner
 from secure_tree.prediction.answering import Begun, check_for_clients, offer_of
 from secure_tree.prediction.client import Offer
+from secure_tree.prediction.reasons import Request, requested, scale_of
 from secure_tree.public.config import Method
 from secure_tree.public.names import columns_behind
 from sharewood.job.config import HostsConfig
 from sharewood.job.session import connected
-from sharewood.serving.batches import CLIENTS, Batches, BatchShape, Ready, padded
+from sharewood.serving.batches import CLIENTS, Answers, Batches, BatchShape, Ready, padded
 from sharewood.serving.jobs import HalfJob, Halves, Job, JobPart, Queue, Refused, Unavailable
 from sharewood.serving.measures import ServiceMeasures
 from sharewood.serving.turns import (
@@ -95,7 +97,9 @@ class Service:
         if self.settings.halves:
             check_for_clients(method, config.predict.mac)
         owners = [*self._owners, CLIENTS] if self.settings.halves else self._owners
-        self._batches = Batches(self.model, method, owners, self.settings.largest_batch, config.predict.mac)
+        self._batches = Batches(
+            self.model, method, owners, self.settings.largest_batch, config.predict.mac, self._request()
+        )
         self._queue = Queue(self.settings.queue_rows)
         self.halves = Halves(MOST_HALVES, self.settings.queue_rows)
         self.measures = ServiceMeasures()
@@ -103,6 +107,15 @@ class Service:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK)
         self._state: tuple[str | None, float] = ("it is starting", time.monotonic())
         self._thread = Thread(target=self._run, name="session", daemon=True)
+
+    def _request(self) -> Request | None:
+        """Return what `[predict]` says of reasons, if it asks for any. Raises ConfigError, DataError."""
+        asked, layout = self.config.predict, self.model.facts.layout
+        if not asked.reasons:
+            return None
+        receiver = self._owners[0] if layout.vertical and self._owners else None
+        scale_of(self.model, not self.config.how.pairwise)
+        return requested(self.model, receiver, asked.reasons, asked.groups, asked.show, asked.toward)
 
     @property
     def by_id(self) -> bool:
@@ -178,9 +191,14 @@ class Service:
         """Run one session until a party leaves."""
         settings, link = self.settings, party.link
         facts = ServiceFacts.of(
-            largest_batch=settings.largest_batch, ahead=settings.ahead_bytes, halves=settings.halves
+            largest_batch=settings.largest_batch,
+            ahead=settings.ahead_bytes,
+            halves=settings.halves,
+            reasons=self.config.predict.reasons,
         )
         agree_on_service(party, self.model, self.config.predict, self._to, facts)
+        if request := self._batches.request:
+            agree_on_reasons(party, request.facts())
         assert isinstance(party.randomness, Supply) and isinstance(link, Channel), "between hosts"
         self._waits("correlated randomness is being made")
         self._batches.begin(party)
@@ -197,17 +215,19 @@ class Service:
             begun = self._guess(link, ready, waiting)
             mine = Turn.of(
                 rows=padded(sum(map(len, parts))) if parts else 0,
+                reasons=bool(parts and parts[0].job.top),
                 ids=ids,
                 halves={id: len(job) for id, job in waiting.items()},
                 opening=begun.opening if begun else b"",
                 leaves=leaves,
             )
-            turns = take_turn(party, mine, settings.largest_batch, self._owners, self.by_id)
+            explained = self._batches.explains
+            turns = take_turn(party, mine, settings.largest_batch, self._owners, self.by_id, explained)
             settle_guesses(party.rank, ready, turns)
             for owner, turn in enumerate(turns):
                 leaves = leaves or turn.leaves
                 if turn.rows:
-                    self._predict(party, ready, BatchShape(owner, turn.rows), turn.ids, parts)
+                    self._predict(party, ready, BatchShape(owner, turn.rows, turn.reasons), turn.ids, parts)
             self._predict_halves(party, ready, waiting, turns, begun)
             self.measures.moved(link.wire_sent, link.wire_received, ready.held)
         if not self._stopping.is_set():
@@ -215,15 +235,15 @@ class Service:
 
     def _next(self, link: Channel) -> list[JobPart]:
         """Wait until a party has rows for a batch, or halves of rows, or leaves; return this party's rows."""
-        largest = self.settings.largest_batch
-        parts = self._queue.batch(largest)
+        largest = self.settings.largest_batch, self._batches.explains
+        parts = self._queue.batch(*largest)
         if not parts and not self.halves.fresh and not self._stopping.is_set():
             # A job that arrives now wakes this up: the counter of `_wake` keeps it.
             link.idle(self._wake, _IDLE)
-            parts = self._queue.batch(largest)
+            parts = self._queue.batch(*largest)
         with suppress(BlockingIOError):
             os.eventfd_read(self._wake)
-        return parts or self._queue.batch(largest)
+        return parts or self._queue.batch(*largest)
 
     def _predict(self, party: Party, ready: Ready, shape: BatchShape, ids: Sequence[str], parts: list[JobPart]) -> None:
         """Predict one batch; its owner's jobs get their margins."""
@@ -242,13 +262,13 @@ class Service:
         shown[unknown] = 0
         if self.by_id:
             shown[len(ids) :] = 0
-        margins = None
+        answers = None
         if not self.by_id or len(unknown) < len(ids):
-            margins = ready.use(shape, lambda lot: self._batches.run(lot, party.link, shape, features, shown))
+            answers = ready.use(shape, lambda lot: self._batches.run(lot, party.link, shape, features, shown))
         if own:
             classes = self.model.config.num_class
-            nothing = np.zeros((shape.rows, classes) if classes else shape.rows)
-            self._answer(parts, nothing if margins is None else margins, set(unknown))
+            nothing = Answers(np.zeros((shape.rows, classes) if classes else shape.rows), [])
+            self._answer(parts, answers or nothing, set(unknown))
         self.measures.batch("this_party" if own else "other_party", shape.rows, time.perf_counter() - began)
 
     def _guess(self, link: Channel, ready: Ready, waiting: dict[str, HalfJob]) -> Begun | None:
@@ -285,23 +305,22 @@ class Service:
         shape = BatchShape(CLIENTS, padded(len(keys)))
         theirs = turns[1 - party.rank].opening
         if begun and theirs and turns[0].halves == turns[1].halves:
-            margins: np.ndarray | None = begun.finish(theirs)
+            margins = begun.finish(theirs)
         else:
-            rows, shown = _padded(keys, shape.rows), np.ones(shape.rows, np.int64)
-            margins = ready.use(shape, lambda lot: self._batches.run(lot, party.link, shape, rows, shown))
-        assert margins is not None, "each party has a half"
+            rows = _padded(keys, shape.rows)
+            margins = ready.use(shape, lambda lot: self._batches.release(lot, party.link, rows))
         ends = np.cumsum([len(job) for job in jobs])
         for job, end in zip(jobs, ends, strict=True):
             job.end(margins[:, end - len(job) : end])
         self.measures.batch("clients", shape.rows, time.perf_counter() - began)
 
-    def _answer(self, parts: list[JobPart], margins: np.ndarray, unknown: set[int]) -> None:
+    def _answer(self, parts: list[JobPart], answers: Answers, unknown: set[int]) -> None:
         start = 0
         for part in parts:
             end = start + len(part)
             ids = (part.job.ids or [])[part.rows]
             missing = [one for place, one in zip(range(start, end), ids, strict=False) if place in unknown]
-            part.job.add(margins[start:end], missing, self.peer)
+            part.job.add(answers.margins[start:end], answers.reasons[start:end], missing, self.peer)
             start = end
 
 

@@ -16,6 +16,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from mpc.comparison.ranks import MOST_RANKS
 from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.party import Party
 from secure_tree.agreement.messages import Hexadecimal, Message, Text, exchange
@@ -31,21 +32,23 @@ Rows = Annotated[int, Field(ge=0, le=MOST_BATCH)]
 
 
 class ServiceFacts(Message):
-    """Settings that must be the same at both services: rows of the largest batch, bytes of material kept ready, and
-    whether clients send halves.
+    """Settings that must be the same at both services: rows of the largest batch, bytes of material kept ready,
+    whether clients send halves, and how many reasons a request may ask for.
     """
 
     largest_batch: Rows
     ahead: Annotated[int, Field(ge=0, lt=1 << 62)]
     halves: bool
+    reasons: Annotated[int, Field(ge=0, le=MOST_RANKS)]
 
 
 class Turn(Message):
-    """Padded rows of this party's next batch (0: none), by columns their ids; the rows of halves that wait, by request,
-    and their opening; and whether this was its last turn.
+    """Padded rows of this party's next batch (0: none), whether they are to be explained, by columns their ids; the
+    rows of halves that wait, by request, and their opening; and whether this was its last turn.
     """
 
     rows: Rows
+    reasons: bool = False
     ids: Annotated[list[Text], Field(max_length=MOST_BATCH)]
     halves: Annotated[dict[Hexadecimal, Rows], Field(max_length=MOST_HALVES)]
     opening: Annotated[bytes, Field(max_length=MOST_OPENED)] = b""
@@ -65,13 +68,19 @@ def agree_on_service(party: Party, model: SharedModel, predict: Predict, to: int
     theirs = exchange(party, "service.facts", mine).model_dump()
     for name, value in mine:
         if theirs[name] != value:
-            raise ConfigError(f"the parties disagree on serve.{name}: {value} here, {theirs[name]} at the other")
+            key = f"{'predict' if name == 'reasons' else 'serve'}.{name}"
+            raise ConfigError(f"the parties disagree on {key}: {value} here, {theirs[name]} at the other")
 
 
-def take_turn(party: Party, mine: Turn, largest: int, owners: Sequence[int], by_id: bool) -> tuple[Turn, Turn]:
-    """Exchange the turns of party 0 and party 1. Raises ProtocolDesync if one does not fit the agreed settings."""
+def take_turn(
+    party: Party, mine: Turn, largest: int, owners: Sequence[int], by_id: bool, explained: int = 0
+) -> tuple[Turn, Turn]:
+    """Exchange the turns of party 0 and party 1. Raises ProtocolDesync if one does not fit the agreed settings.
+
+    explained: rows of the largest batch with reasons.
+    """
     theirs = exchange(party, "service.turn", mine)
-    allowed = largest if 1 - party.rank in owners else 0
+    allowed = (explained if theirs.reasons else largest) if 1 - party.rank in owners else 0
     if theirs.rows > allowed or theirs.rows & (theirs.rows - 1):
         raise ProtocolDesync(f"the other party must offer at most {allowed} rows, a power of two, got {theirs.rows}")
     if theirs.rows and by_id and not theirs.rows // 2 < len(theirs.ids) <= theirs.rows:

@@ -186,21 +186,27 @@ def write_predictions(
     output: str = "probability",
     reasons: Sequence[Any] = (),
     top: int = 0,
+    numbers: bool = False,
 ) -> None:
     """Write a table with the column `prediction`, after the ids if the input has them.
 
     values [n, classes]: `prediction` is the class, followed by probabilities or margins, one column per class. The
-    names of `top` reasons come last: for several classes, those of the predicted class.
+    names of `top` reasons come last, with `numbers` each with its own: for several classes, those of the
+    predicted class.
     """
     table = pd.DataFrame({PREDICTION: values if values.ndim == 1 else values.argmax(axis=1)})
     for k, column in enumerate(values.T if values.ndim == 2 else []):
         table[f"{output}_{k}"] = column
     if values.ndim == 2:
         reasons = [of_classes[k] for of_classes, k in zip(reasons, table[PREDICTION], strict=bool(reasons))]
+    pairs = [[one if isinstance(one, tuple) else (one, None) for one in of_row] for of_row in reasons]
     if path.suffix != PARQUET:
-        reasons = [[not_a_formula(name) for name in names] for names in reasons]
+        pairs = [[(not_a_formula(name), number) for name, number in of_row] for of_row in pairs]
     for r in range(top):
-        table[f"reason_{r + 1}"] = [names[r] if r < len(names) else "" for names in reasons]
+        of_rank = [of_row[r] if r < len(of_row) else ("", None) for of_row in pairs]
+        table[f"reason_{r + 1}"] = [name for name, _ in of_rank]
+        if numbers:
+            table[f"contribution_{r + 1}"] = np.array([number for _, number in of_rank], np.float64)
     if ids is not None:
         table.insert(0, str(ids.name), ids.to_numpy())
     write_frame(path, table)

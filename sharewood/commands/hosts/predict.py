@@ -92,7 +92,8 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
         with met_to_predict(config, name, model) as lines:
             values = work.predict(party, model, rows, output, asked.method, learns, mac, lines, asked.reasons)
         if asked.reasons and isinstance(rows, TableRows):
-            found = work.explain(party, model, rows, asked.reasons, asked.toward, asked.groups, asked.method, learns)
+            said = asked.reasons, asked.toward, asked.groups, asked.show, asked.method
+            found = work.explain(party, model, rows, *said, learns)
         return values, found, PartyCosts.of(party, name, rows=len(rows.features))
 
     values, reasons, costs = on_workers(config, name, program, doing="rows were predicted")
