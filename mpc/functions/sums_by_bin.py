@@ -15,7 +15,7 @@ Source         the parts; sums by blocks in narrow words: ours
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -153,11 +153,23 @@ def sums_by_bin(
 
 
 def chosen_sums(party: Endpoint, request: ChosenSums, own: BinColumns | np.ndarray) -> AShare:
-    """Return the sums of blocks by transfers: own rows at the owner, own bits, uint8[count, rows], at the other."""
-    party.randomness.keep(request.number, own)
-    words = party.randomness.take(request)
-    party.randomness.take(MatrixRelease(request.number))
-    return AShare(words, party.rank)
+    """Return the sums of blocks by transfers: own rows at the owner, own bits, uint8[count, rows], at the other.
+
+    An audit has them made twice, and requires that both are the same.
+    """
+    count, times = request.count, party.audit.evaluations
+    kept = own if party.rank == request.owner or not isinstance(own, np.ndarray) else np.tile(own, (times, 1))
+
+    def make() -> np.ndarray:
+        party.randomness.keep(request.number, kept)
+        words = party.randomness.take(replace(request, count=times * count))
+        party.randomness.take(MatrixRelease(request.number))
+        return words
+
+    sums = AShare(party.audit.once(make), party.rank)
+    if party.audit:
+        party.audit.zero(sums[:count] - sums[count:], "sums made by transfers are those of a second evaluation")
+    return sums[:count]
 
 
 def _sample(i: Inputs, rows: int, owner: int, count: int, bits: int) -> list[Any]:

@@ -17,19 +17,28 @@ from mpc.host.encryption import FileKey
 from mpc.host.ledger import Ledger
 from mpc.party import Party
 from mpc.planning import planned
-from mpc.shares import AShare, stack
+from mpc.rounds import Steps
+from mpc.shares import AShare, BShare, stack
 from secure_tree.data.contributed import Source
 from secure_tree.data.inputs import ColumnLike, TableLike, in_memory
 from secure_tree.explore.agreement import Explored, agree, class_counts, settle
-from secure_tree.explore.config import OF_LABELS, ExploreConfig, Statistic
-from secure_tree.explore.histograms import STAGE, Joined, OwnSums, between_parties_or_periods, histograms, own_sums
+from secure_tree.explore.config import ExploreConfig, Statistic
+from secure_tree.explore.histograms import (
+    STAGE,
+    Joined,
+    OwnSums,
+    between_parties_or_periods,
+    histograms,
+    opened,
+    own_sums,
+)
 from secure_tree.explore.moments import correlations, inflation, moments
 from secure_tree.explore.noise import deviation, draw, epsilon, noisy
 from secure_tree.explore.own_rows import OwnRows
 from secure_tree.explore.own_table import WEIGHT_BITS, OwnBins, OwnTable
 from secure_tree.explore.precision import entropy, plain_fraction
 from secure_tree.explore.result import Exploration, Screened
-from secure_tree.explore.statistics import best, reveal_rounded, reveal_woe, rounded, shown_bins, statistic
+from secure_tree.explore.statistics import best, reveal_rounded, reveal_woe, rounded, shown
 from secure_tree.interface.conventions import needs_party
 from secure_tree.owners.contributing import has_missing
 from secure_tree.owners.lines import Line
@@ -93,8 +102,8 @@ def explore(
     config = ExploreConfig.of(**parameters)
     needs_party(party, "explore(party, X, y)")
     X = in_memory(X)
-    if party.workers or party.audit:
-        raise ConfigError("an exploration must run in one process per party and without audit: connect without these")
+    if party.workers:
+        raise ConfigError("an exploration must run in one process per party: connect without workers")
     if contributed and period is not None:
         raise ConfigError("period must be left out: rows of owners have none, and psi compares them with the parties'")
     joined = Joined.of(party, config, contributed, X, y, sample_weight) if contributed else None
@@ -118,6 +127,7 @@ def explore(
     if rows and hashes is not None:
         rows.add(hashes)
     before = len(party.revealed)
+    party.audit.enter(STAGE)
     own = own_sums(party, facts, table, bins, joined)
     chosen, numbers, woe = computed(party, facts, own)
     told, correlation, rate = _others(party, facts, table, own, chosen)
@@ -154,47 +164,55 @@ def explore(
 def computed(
     party: Party, facts: Explored, own: OwnSums
 ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray | None]:
-    """Return the numbers of the chosen features, their revealed statistics, and their weights of evidence."""
-    config, d = facts.config, len(facts.every)
-    chosen, of_labels = np.arange(d), None
-    if config.of_labels:
-        exact = counted = planned(party, STAGE, lambda party: party.run(histograms(party, facts, own)))
-        if config.privacy:
-            drawn = own_noise(party, facts)
-            bits = facts.bits_of_counts + 1
-            counted = planned(party, STAGE, lambda party: party.run(noisy(party, *exact, drawn, bits)))
-        if config.top < d:
-            what = f"which {config.top} of {d} features have the largest {config.rank}"
-            told = planned(party, STAGE, lambda party: party.reveal(party.run(best(party, facts, *counted)), what=what))
-            assert told is not None, "revealed to both"
-            chosen = np.flatnonzero(told) if party.live else np.arange(config.top)
-        of_labels = counted[0][:, chosen], counted[1][:, chosen]
-    if config.reveal == "names":
-        return chosen, {}, None
-    compared: dict[Statistic, tuple[AShare, AShare] | None] = dict.fromkeys(OF_LABELS, of_labels)
-    wanted: tuple[Statistic, ...] = (*config.shown, "iv") if config.reveal == "woe" else config.shown
-    if "psi" in config.statistics:
-        first, second = between_parties_or_periods(party, facts, own)
-        compared["psi"] = first[None, chosen], second[None, chosen]
+    """Return the numbers of the chosen features, their revealed statistics, and their weights of evidence.
 
-    def program(party: Party) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
-        found, woe = [], None
-        for name in dict.fromkeys(wanted):
-            pair = compared[name]
+    All correlated randomness is requested at once. An audit takes its verdict on each part before any of it is opened.
+    """
+    noise = own_noise(party, facts) if facts.config.privacy and facts.config.of_labels else None
+
+    def program(party: Party) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray | None]:
+        config, chosen, of_labels = facts.config, np.arange(len(facts.every)), None
+        if config.of_labels:
+            counted, which = party.audit.repeat(party, lambda party: party.run(_screened(party, facts, own, noise)))
+            party.audit.remember(STAGE, *counted)
+            if which is not None:
+                what = f"which {config.top} of {len(chosen)} features have the largest {config.rank}"
+                told = party.reveal(which, what=what)
+                assert told is not None, "revealed to both"
+                chosen = np.flatnonzero(told) if party.live else np.arange(config.top)
+            if config.reveal != "names":
+                party.audit.require_unchanged(STAGE, *counted)
+            of_labels = counted[0][:, chosen], counted[1][:, chosen]
+        compared, numbers, woe = dict[Statistic, tuple[AShare, AShare]](), dict[str, np.ndarray](), None
+        for name in (*config.shown, *(("iv",) if config.reveal == "woe" else ())):
+            pair = of_labels
+            if name == "psi":
+                first, second = between_parties_or_periods(party, facts, own)
+                pair = first[None, chosen], second[None, chosen]
             assert pair is not None, "its labels are there"
-            value, of_bins = party.run(statistic(party, name, facts, *pair))
-            found.append((name, value))
-            woe = of_bins if name == "iv" else woe
-        numbers = reveal_rounded(party, facts, [(name, value) for name, value in found if name in config.shown])
-        if config.reveal != "woe" or of_labels is None or woe is None:
-            return numbers, None
-        shown = party.run(shown_bins(party, facts, *of_labels, *_cells(facts, own, chosen)))
-        return numbers, reveal_woe(party, facts, woe, shown)
+            compared[name] = pair
+        if compared:
+            cells = _cells(facts, own, chosen)
+            found, of_bins = party.audit.repeat(party, lambda party: party.run(shown(party, facts, compared, *cells)))
+            numbers, woe = reveal_rounded(party, facts, found), of_bins and reveal_woe(party, facts, *of_bins)
+        party.audit.settle(party)
+        return chosen, numbers, woe
 
-    numbers, woe = planned(party, STAGE, program)
+    chosen, numbers, woe = planned(party, STAGE, program, own_verdicts=True)
     for name in {"auc", "ks"} & numbers.keys():
         numbers[name][:, ~facts.ordered[chosen]] = np.nan
     return chosen, numbers, woe
+
+
+def _screened(
+    party: Party, facts: Explored, own: OwnSums, noise: np.ndarray | None
+) -> Steps[tuple[tuple[AShare, AShare], BShare | None]]:
+    """[counts of each class and of the others], [groups, d, bins], and <one of the `top` best> unless all are, [d]."""
+    counted = yield from histograms(party, facts, own)
+    if noise is not None:
+        counted = yield from noisy(party, *counted, noise, facts.bits_of_counts + 1)
+    named = facts.config.top < len(facts.every)
+    return counted, (yield from best(party, facts, *counted)) if named else None
 
 
 def own_noise(party: Party, facts: Explored) -> np.ndarray:
@@ -258,6 +276,4 @@ def _rates(party: Party, facts: Explored, counts: AShare, of: str) -> np.ndarray
     n, f = facts.row_count, plain_fraction(facts.config, facts.row_count)
     share = counts.sum(axis=1).times(round(math.ldexp(1, _RATE_SCALE) / n)).at_scale(_RATE_SCALE)
     what = f"the rate of {of}, to {2.0**-f:.2g}"
-    opened = planned(party, STAGE, lambda party: party.reveal(party.run(rounded(party, share, f)), what=what))
-    assert opened is not None, "revealed to both"
-    return opened
+    return opened(party, lambda party: rounded(party, share, f), what)

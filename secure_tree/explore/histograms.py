@@ -7,7 +7,7 @@ edges: quantiles of all rows, which become public as in secure_tree/setup/edges.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -20,7 +20,7 @@ from mpc.functions.sums_by_bin import sums_by_bin
 from mpc.party import Party
 from mpc.planning import planned
 from mpc.rounds import Steps
-from mpc.shares import AShare, concatenate, stack
+from mpc.shares import AShare, Share, concatenate, stack
 from secure_tree.agreement.training import agree_on_terms, agree_on_training
 from secure_tree.data.categories import dictionary
 from secure_tree.data.contributed import Source
@@ -160,16 +160,24 @@ def _check_owners(party: Party, facts: Explored, owners: Sequence[SumsOfOwner]) 
         counts.append(concatenate([each.classes, none]))
         least.append(least_of_class(rows, config.classes, bits, config.floors.class_rows))
     what = "whether the classes of an owner have enough rows"
-    few = planned(
-        party, STAGE, lambda party: party.reveal(party.run(few_rows(party, facts, stack(counts), least)), what=what)
-    )
-    assert few is not None, "revealed to both"
+    few = opened(party, lambda party: few_rows(party, facts, stack(counts), least), what)
     if few.any():
         k = int(few.argmax())
         raise DataError(
             f"{owners[k].owner.name}: has fewer than {least[k]} rows of a class, which {config.floors.class_rows} rows "
             f"(floors.class_rows) or the bits that are told of its labels (floors.bits) ask for"
         )
+
+
+def opened(party: Party, steps: Callable[[Party], Steps[Share]], what: str) -> np.ndarray:
+    """Run a protocol, and open its result at both parties; an audit takes its verdict before. Stage: explore."""
+
+    def program(party: Party) -> np.ndarray:
+        found = party.reveal(party.audit.repeat(party, lambda party: party.run(steps(party))), what=what)
+        assert found is not None, "revealed to both"
+        return found
+
+    return planned(party, STAGE, program, own_verdicts=True)
 
 
 def own_sums(
@@ -225,7 +233,9 @@ def joint_edges_of(
         def program(p: Party) -> np.ndarray:
             # A rehearsal asks no rows.
             up_to = masses_of(others) if p is party else np.zeros_like
-            return pooled_quantiles(p, up_to, rank, parts, EDGE_BITS, bits, EDGES)
+            return pooled_quantiles(
+                p, lambda keys: p.audit.once(lambda: up_to(keys)), rank, parts, EDGE_BITS, bits, EDGES
+            )
 
         return planned(party, STAGE, program)
 
@@ -268,6 +278,8 @@ def histograms(party: Party, facts: Explored, own: OwnSums) -> Steps[tuple[AShar
             found_sums = concatenate([found_sums, AShare(rows, party.rank)])
         shares.append(found_sums)
     every = reduce(add, (each.labels for each in own.owners), concatenate(shares, axis=1))
+    totals = every.sum(axis=-1)
+    party.audit.zero(totals - totals[:, :1], "the bins of each feature add up to the same sums")
     return every[:groups], every[groups:] - every[:groups]
 
 

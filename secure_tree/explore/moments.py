@@ -26,14 +26,13 @@ from mpc.matrix.interface import released
 from mpc.matrix.known_matrix import DenseWords
 from mpc.matrix.linear_map import apply_matrix, share_masked_matrix
 from mpc.party import Party
-from mpc.planning import planned
 from mpc.protocol import U64, Z32, Z64
 from mpc.rounding.widening import widen
-from mpc.rounds import Steps
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, stack
 from secure_tree.agreement.messages import Message, exchange
 from secure_tree.explore.agreement import Explored
-from secure_tree.explore.histograms import STAGE
+from secure_tree.explore.histograms import opened
 from secure_tree.explore.own_table import OwnTable
 from secure_tree.explore.precision import plain_fraction
 from secure_tree.explore.statistics import rounded
@@ -79,15 +78,13 @@ def moments(
         _share(party, x) for x in ((~there).sum(axis=0) / facts.row_count, z.sum(axis=0), (z**2).sum(axis=0))
     )
 
-    def program(party: Party) -> np.ndarray:
+    def steps(party: Party) -> Steps[AShare]:
         sums, counts = stack([first, second]), stack([count, count])
-        means = party.run(quotients(party, sums, counts, facts.row_count.bit_length()))
-        told = party.run(rounded(party, stack([rate, means[0], means[1]]), f))
-        opened = party.reveal(told, what=f"missing rate, mean and variance of {len(chosen)} features, to {2.0**-f:.2g}")
-        assert opened is not None, "revealed to both"
-        return opened
+        means = yield from quotients(party, sums, counts, facts.row_count.bit_length())
+        return (yield from rounded(party, stack([rate, means[0], means[1]]), f))
 
-    missing, mean, square = planned(party, STAGE, program)
+    what = f"missing rate, mean and variance of {len(chosen)} features, to {2.0**-f:.2g}"
+    missing, mean, square = opened(party, steps, what)
     variance = np.maximum(square - mean**2, 2.0**-f)
     return {"missing": missing, "mean": centre + unit * mean, "deviation": unit * np.sqrt(variance)}
 
@@ -109,13 +106,8 @@ def correlations(
     if facts.label_holder is None:
         z = _standardised(values, known["mean"], known["deviation"])
         products = _share(party, np.concatenate([z.T @ z, z.sum(axis=0)[None]]) / n)
-
-        def of_rows(party: Party) -> np.ndarray | None:
-            return party.reveal(party.run(rounded(party, products, f)), what=f"correlations, to {2.0**-f:.2g}")
-
-        opened = planned(party, STAGE, of_rows)
-        assert opened is not None, "revealed to both"
-        covariance = opened[:d] - np.outer(opened[d], opened[d])
+        found = opened(party, lambda party: rounded(party, products, f), f"correlations, to {2.0**-f:.2g}")
+        covariance = found[:d] - np.outer(found[d], found[d])
         deviation = np.sqrt(np.maximum(np.diag(covariance), 2.0**-f))
         return np.clip(covariance / np.outer(deviation, deviation), -1, 1)
     with np.errstate(invalid="ignore"):
@@ -127,19 +119,16 @@ def correlations(
     own_block = np.zeros((d, d))
     own_block[np.ix_(mine, mine)] = z.T @ z / n
 
-    def of_columns(party: Party) -> tuple[np.ndarray | None, np.ndarray | None]:
-        what = f"correlations in {n} rows, to {2.0**-f:.2g}"
+    def of_columns(party: Party) -> Steps[AShare]:
         products = _crossed if party.randomness.has_dealer else _crossed_by_transfers
-        crossed = party.run(products(party, z, n, len(first), len(second)))
-        return tuple(  # type: ignore[return-value]  # of two
-            party.reveal(party.run(rounded(party, x, f)), what=what) for x in (_share(party, own_block), crossed)
-        )
+        crossed = yield from products(party, z, n, len(first), len(second))
+        own, between = yield from parallel(rounded(party, _share(party, own_block), f), rounded(party, crossed, f))
+        words = own.words.copy()
+        words[np.ix_(first, second)] = between.words
+        words[np.ix_(second, first)] = between.words.T
+        return AShare(words, party.rank, f)
 
-    whole, between = planned(party, STAGE, of_columns)
-    assert whole is not None and between is not None, "revealed to both"
-    whole[np.ix_(first, second)] = between
-    whole[np.ix_(second, first)] = between.T
-    return np.clip(whole, -1, 1)
+    return np.clip(opened(party, of_columns, f"correlations in {n} rows, to {2.0**-f:.2g}"), -1, 1)
 
 
 def inflation(correlation: np.ndarray) -> np.ndarray:
@@ -182,7 +171,7 @@ def _crossed_by_transfers(party: Party, z: np.ndarray, n: int, first: int, secon
         own = np.rint(np.ldexp(z, _WORD_SCALE)).astype(np.int64).astype(np.uint32)
         offset = own.sum(axis=0, dtype=np.uint32) << np.uint32(_BITS - 1)
     else:
-        coins = np.frombuffer(party.draw(4 * z.size), "<u4").reshape(z.T.shape) * 2.0**-32
+        coins = np.frombuffer(party.audit.once(lambda: party.draw(4 * z.size)), "<u4").reshape(z.T.shape) * 2.0**-32
         moved = np.floor(np.ldexp(z.T, _BIT_SCALE) + coins).astype(np.int64) + (1 << _BITS - 1)
         numbers = np.clip(moved, 0, (1 << _BITS) - 1)
         own = (numbers[:, None] >> np.arange(_BITS)[:, None] & 1).astype(np.uint8).reshape(-1, n)

@@ -9,7 +9,7 @@ Security       semi-honest, perfect: composition of perfect protocols
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from mpc.comparison.comparison import below
 from mpc.comparison.largest import largest
 from mpc.party import Party
 from mpc.rounding.truncation import floor
-from mpc.rounds import Steps
+from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, stack
 from secure_tree.explore.agreement import Explored
 from secure_tree.explore.config import Statistic
@@ -123,22 +123,45 @@ def _all(party: Party, bits: BShare) -> Steps[BShare]:
     return bits[0]
 
 
-def reveal_rounded(party: Party, facts: Explored, values: Sequence[tuple[Statistic, AShare]]) -> dict[str, np.ndarray]:
-    """Open statistics at MARGIN_SCALE, each rounded; at a party that does not learn them, nothing."""
+def shown(
+    party: Party,
+    facts: Explored,
+    compared: Mapping[Statistic, tuple[AShare, AShare]],
+    own: np.ndarray | None,
+    owners: Sequence[AShare] = (),
+) -> Steps[tuple[dict[Statistic, AShare], tuple[AShare, BShare] | None]]:
+    """[p], [q] of each statistic -> the statistics to be shown, rounded, [groups, d], and weights of evidence by bin, 0
+    where they are not shown, with the bits of where they are. own, owners: as of `shown_bins`.
+    """
+    names = list(compared)
+    found = yield from parallel(*(statistic(party, name, facts, *compared[name]) for name in names))
+    fractions = {name: fraction(name, facts.config, facts.rows, facts.bins) for name in names}
+    coarse = yield from parallel(
+        *(rounded(party, value, fractions[name]) for name, (value, _) in zip(names, found, strict=True))
+    )
+    numbers = {name: x for name, x in zip(names, coarse, strict=True) if name in facts.config.shown}
+    if facts.config.reveal != "woe":
+        return numbers, None
+    where, woe = yield from parallel(
+        shown_bins(party, facts, *compared["iv"], own, owners),
+        rounded(party, found[names.index("iv")][1], WOE_FRACTION),
+    )
+    return numbers, ((yield from select.steps(party, where, woe)), where)
+
+
+def reveal_rounded(party: Party, facts: Explored, values: Mapping[Statistic, AShare]) -> dict[str, np.ndarray]:
+    """Open rounded statistics; at a party that does not learn them, nothing."""
     found: dict[str, np.ndarray] = {}
-    for name, value in values:
-        f = fraction(name, facts.config, facts.rows, facts.bins)
-        what = f"the {name} of {value.shape[-1]} features, to {2.0**-f:.2g}"
-        opened = party.reveal(party.run(rounded(party, value, f)), to=facts.config.to, what=what)
+    for name, value in values.items():
+        what = f"the {name} of {value.shape[-1]} features, to {2.0**-value.scale:.2g}"
+        opened = party.reveal(value, to=facts.config.to, what=what)
         if opened is not None:
             found[name] = opened
     return found
 
 
-def reveal_woe(party: Party, facts: Explored, woe: AShare, shown: BShare) -> np.ndarray | None:
+def reveal_woe(party: Party, facts: Explored, masked: AShare, shown: BShare) -> np.ndarray | None:
     """Open which bins are shown, and their rounded weights of evidence: NaN where they are not."""
-    coarse = party.run(rounded(party, woe, WOE_FRACTION))
-    masked = party.run(select.steps(party, shown, coarse))
     to = facts.config.to
     bits = party.reveal(shown, to=to, what="which bins have enough rows of both classes")
     values = party.reveal(masked, to=to, what=f"the weight of evidence of these bins, to {2.0**-WOE_FRACTION:g}")

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, DataError
 from mpc.party import Party
 from secure_tree.explore.config import ExploreConfig
 from secure_tree.explore.explore import explore as explore_tables
 from secure_tree.explore.result import Exploration
-from sharewood.commands.options import Config, FilesKey, Json, PartyName, Passphrase, TableOut
+from sharewood.commands.options import Audited, Config, FilesKey, Json, PartyName, Passphrase, TableOut
 from sharewood.job.config import HostsConfig
 from sharewood.job.owners import contributed
 from sharewood.job.session import bringing, connected
@@ -53,12 +53,13 @@ def explore(
     config: Config,
     party: PartyName,
     out: TableOut = None,
+    audit: Audited = False,
     json: Json = None,
     passphrase: Passphrase = None,
     files_key: FilesKey = None,
 ) -> None:
     started = monotonic()
-    job = HostsConfig.read(config, passphrase=passphrase, files_key=files_key)
+    job = HostsConfig.read(config, passphrase=passphrase, files_key=files_key).audited(audit)
     report, found = explore_party(job, party, out, json)
     if in_json():
         say_document({"features": report.features, "numbers": report.numbers})
@@ -72,8 +73,6 @@ def explore_party(
 ) -> tuple[ExplorationReport, Exploration]:
     """Explore the party's `train_data` with the other party; write the screened features, a page and a table."""
     with bringing(config, name, writes={"--out": out, "--json": json}):
-        if config.shards or config.audit:
-            raise ConfigError("explore must run without shards and without audit: leave them out of the configuration")
         own, columns, parameters = config.party(name), config.columns(name), config.exploring
         by_rows = parameters.partition == "horizontal"
         if config.owners and not by_rows:
@@ -81,6 +80,10 @@ def explore_party(
         if by_rows and parameters.of_labels and columns.named("label") is None:
             raise ConfigError(f"parties.{name}.columns must declare a label: by rows, each party has its own labels")
         data = config.needs(name, "train_data")
+        if config.shards:
+            log.warning("shards are not used: an exploration runs in one process at each party, which reads all rows")
+        if data.is_dir():
+            raise DataError(f"{data}: must be a file, got a folder: an exploration reads one table in one process")
         rows = read_table(data, columns, lambda _: True)
         for path in [p for p in (own.screened, own.ledger, out, json) if p]:
             writable(path)

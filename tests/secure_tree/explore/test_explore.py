@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from mpc.checks.verdict import begin
 from mpc.errors import ConfigError, DataError
 from protocols.runtime import run_local
 from protocols.testing.two_parties import dealt, made_by_both, run_both
@@ -270,18 +269,6 @@ def test_unequal_parameters_are_refused():
         run_both(
             lambda party: explore(party, **own[party.rank], partition="vertical", floors={"cell_rows": 10 + party.rank})
         )
-
-
-def test_workers_and_audits_are_refused():
-    X, y = table()
-    own = parts(X, y, "vertical")
-
-    def audited(party):
-        begin(party)
-        return explore(party, **own[party.rank], partition="vertical")
-
-    with pytest.raises(ConfigError, match="without audit"):
-        run_both(audited)
 
 
 @pytest.mark.parametrize("offline", ["dealer", "pairwise"])

@@ -34,18 +34,15 @@ def divided(X, y, sizes, **more):
     return made[:2], {f"bank_{k}": tuple(each.values()) for k, each in enumerate(made[2:])}
 
 
-def explored(own, owners, source=dealt, given=None, floors=FLOORS, **parameters):
+def explored(own, owners, source=dealt, given=None, floors=FLOORS, begin=lambda _: None, **parameters):
     lines, said = contributing({} if given else owners)
-    results, parties = run_both(
-        lambda party: explore(
-            party,
-            **own[party.rank],
-            contributed=given[party.rank] if given else lines[party.rank],
-            floors=floors,
-            **parameters,
-        ),
-        source=source,
-    )
+
+    def job(party):
+        begin(party)
+        contributed = given[party.rank] if given else lines[party.rank]
+        return explore(party, **own[party.rank], contributed=contributed, floors=floors, **parameters)
+
+    results, parties = run_both(job, source=source)
     for each in said:
         each.result()
     return results, parties

@@ -57,7 +57,7 @@ def job(folder, partition="vertical", parties=(), **explore):
 def test_screen_and_train(tmp_path):
     job(tmp_path)
     with dealing(2, cwd=tmp_path):
-        said = both("explore", "--json", "{}.explored.json", "--out", "{}.csv", cwd=tmp_path)
+        said = both("explore", "--audit", "--json", "{}.explored.json", "--out", "{}.csv", cwd=tmp_path)
         ends = [
             start(
                 "train",
@@ -73,7 +73,7 @@ def test_screen_and_train(tmp_path):
         ]
         assert [end.wait(LONGEST) for end in ends] == [0, 0], [end.stderr.read() for end in ends]
     for name, text in zip(ROLES, said, strict=False):
-        assert "which 2 of 8 features have the largest iv" in text
+        assert "which 2 of 8 features have the largest iv" in text and "whether the audit found a fault" in text
         report = json.loads((tmp_path / f"{name}.explored.json").read_text())
         assert report["features"] == {"party_a": ["x1"], "party_b": ["x5"]}
         assert (
@@ -111,10 +111,15 @@ def test_numbers_and_evidence_on_the_page(tmp_path, monkeypatch):
 
 def test_by_rows_in_threads(tmp_path, monkeypatch):
     job(tmp_path, "horizontal")
+    # Trainings of this configuration have shards; an exploration does without.
+    for p in "ab":
+        path = tmp_path / f"party_{p}.toml"
+        path.write_text("shards = 2\n" + path.read_text())
     (a, _), (b, _) = in_threads(monkeypatch, tmp_path, explore_party, None, None)
     assert a.features == b.features == {"party_a": ["x1", "x5"]}
 
     def train(config, name):
+        config = config.model_copy(update={"shards": 0})
         return train_half(config, name, False, None, screened=tmp_path / f"{name[-1]}_screened.json")
 
     in_threads(monkeypatch, tmp_path, train)
@@ -143,7 +148,8 @@ def test_bad_configurations(tmp_path):
 
     refused(r"explore\.top must be at least 1", lambda t: t.replace("top = 2", "top = 0"))
     refused(r"unknown parameter explore\.tops", lambda t: t.replace("top = 2", "tops = 2"))
-    refused("without shards and without audit", lambda t: "shards = 2\n" + t)
+    (tmp_path / "folder").mkdir()
+    refused("must be a file, got a folder", lambda t: t.replace('"a.csv"', '"folder"'), DataError)
     refused("must be different files", lambda t: t.replace("a_ledger.jsonl", "a.csv"))
     refused("must be set", lambda t: t.replace('train_data = "a.csv"\n', ""))
 
