@@ -19,7 +19,8 @@ T = TypeVar("T")
 class Demand:
     """What a step of a program takes, which is done `times` times: its requests and its calls of workers, in order.
 
-    rounds, and payload bytes each way, of its party. matrices: how many known matrices it numbers.
+    rounds, and payload bytes each way, of its party. matrices: how many known matrices it numbers. plans: the requests
+    of each part that the program plans by itself.
     """
 
     requests: list[Correlation[object]]
@@ -30,6 +31,7 @@ class Demand:
     matrices: int
     times: int = 1
     step: str = ""
+    plans: Sequence[Sequence[Correlation[object]]] = ()
 
 
 class Rehearsal:
@@ -53,6 +55,7 @@ class Rehearsal:
         """Return the demand since the last cut."""
         give_back_freed_memory()
         requests, self._requests.asked = self._requests.asked, []
+        plans, self._requests.plans = self._requests.plans, []
         calls: list[Call] = []
         if self._workers:
             calls, self._workers.asked = self._workers.asked, []
@@ -60,7 +63,7 @@ class Rehearsal:
         now = total.rounds, total.sent // 8, total.received // 8, self.party.matrices
         rounds, sent, received, matrices = (b - a for a, b in zip(self._before, now, strict=True))
         self._before = now
-        return Demand(requests, calls, rounds, sent, received, matrices, times, step)
+        return Demand(requests, calls, rounds, sent, received, matrices, times, step, plans)
 
 
 def silent(

@@ -56,6 +56,7 @@ class Requests:
         self.has_dealer = has_dealer
         self._view = TraceView(rank)
         self.asked: list[Correlation[object]] = []
+        self.plans: list[Sequence[Correlation[object]]] = []
 
     def take(self, request: Correlation[T]) -> T:
         self.asked.append(request)
@@ -71,7 +72,7 @@ class Requests:
         pass
 
     def provide(self, plan: Sequence[tuple[Sequence[Correlation[object]], int]]) -> None:
-        pass
+        self.plans += [requests for requests, times in plan for _ in range(times)]
 
 
 class Silence:

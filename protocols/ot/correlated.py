@@ -22,6 +22,11 @@ from protocols.ot import ferret, softspoken
 OtKind = Literal["ferret", "softspoken"]
 # Bits on the wire per correlated OT.
 COT_BITS: dict[OtKind, float] = {"ferret": 0.71, "softspoken": 31.0}
+# How many COTs an extension makes at least, and its bits on the wire, which the sender or the receiver of COTs sends.
+EXTENSIONS: dict[OtKind, tuple[int, int, Literal["sender", "receiver"]]] = {
+    "ferret": (ferret.FRESH, ferret.MESSAGE_BITS, "sender"),
+    "softspoken": (softspoken.BATCH, softspoken.MESSAGE_BITS, "receiver"),
+}
 
 
 class CotSender(Protocol):

@@ -32,6 +32,7 @@ TREES, DEPTH, SECRET = 1170, 11, 1 << 18
 OUTPUTS = TREES << DEPTH
 KEPT = SECRET + TREES * DEPTH
 FRESH = OUTPUTS - KEPT
+MESSAGE_BITS = (DEPTH - 1) * TREES * 128
 # Trees that are grown together: their nodes fit into the second-level cache.
 _GROUP = 26
 # The number of sums whose rows are drawn together.

@@ -29,6 +29,7 @@ TREES = 128 // FIELD_BITS
 # COTs are made in batches, whose pseudorandom words fit into the second-level cache.
 BATCH = 1 << 13
 _WORDS = BATCH // 64
+MESSAGE_BITS = (TREES - 1) * BATCH
 _NAME = "ot.softspoken"
 
 

@@ -130,7 +130,7 @@ def explore(
     party.audit.enter(STAGE)
     own = own_sums(party, facts, table, bins, joined)
     chosen, numbers, woe = computed(party, facts, own)
-    told, correlation, rate = _others(party, facts, table, own, chosen)
+    told, correlation, rate = others(party, facts, table, own, chosen)
     counts = class_counts(table, config) if config.of_labels else []
     noise = config.privacy
     privacy = (noise.rho, epsilon(noise.rho, noise.delta), noise.delta) if noise else None
@@ -235,10 +235,12 @@ def _cells(facts: Explored, own: OwnSums, chosen: np.ndarray) -> tuple[np.ndarra
     return np.stack([cells[:groups], cells[groups:] - cells[:groups]]), of_owners
 
 
-def _others(
+def others(
     party: Party, facts: Explored, table: OwnTable, own: OwnSums, chosen: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray | None, float | None]:
-    """Return moments and correlations of the chosen features, and the rate of positives."""
+    """Return moments and correlations of the chosen features, and the rate of positives; a rehearsal, which has no
+    peer, leaves out what owners by columns publish.
+    """
     asked, found, matrix, rate = set(facts.config.others), dict[str, np.ndarray](), None, None
     numeric = facts.ordered[chosen]
     if own.owners:
@@ -250,9 +252,8 @@ def _others(
     elif asked - {"label_rate"} and numeric.any():
         places, by_rows = chosen[numeric], facts.label_holder is None
         edges = np.array([own.starts[f] for f in places], np.float32) if by_rows else None
-        known = (
-            moments(party, facts, table, places, edges) if by_rows or asked & {"missing", "mean", "deviation"} else {}
-        )
+        told = by_rows or (asked & {"missing", "mean", "deviation"} and party.live)
+        known = moments(party, facts, table, places, edges) if told else {}
         if asked & {"correlation", "vif"}:
             some = correlations(party, facts, table, places, known)
             known["vif"] = inflation(some)

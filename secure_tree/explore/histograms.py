@@ -200,7 +200,7 @@ def own_sums(
         parts.append(sums(bins.numbers, size, every))
     else:
         categorical = ~facts.ordered
-        for some, features in own.portions():
+        for some, features in own.portions(max(facts.rows[:2])):
             without_edges = np.flatnonzero(categorical[some]).tolist()
             joint = joint_edges_of(party, facts, features, config.bins, without_edges) if given is None else given[some]
             parts.append(sums(numbers_at(features, joint, categorical[some]), size, every))

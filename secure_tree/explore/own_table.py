@@ -112,14 +112,21 @@ class OwnTable:
         }
         return pd.DataFrame(columns, index=list(QUANTILES)).T
 
-    def portions(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield the features in portions of columns, float32[n, some]; categories are numbered. Raises DataError."""
-        per = max(1, PORTION // max(1, 8 * self.rows))
-        for first in range(0, self.frame.shape[1], per):
-            some = slice(first, min(self.frame.shape[1], first + per))
+    def portions(self, rows: int | None = None) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield the features in portions of columns, float32[n, some]; categories are numbered. Raises DataError.
+
+        rows: as many columns as of a table of so many rows, where the parties take portions together.
+        """
+        for some in portions_of(self.frame.shape[1], self.rows if rows is None else rows):
             part = self.frame.iloc[:, some]
             numbered = {c: _codes(part[c], self.categories[str(c)]) for c in part if is_categorical(part[c].dtype)}
             yield some, read_features(part.assign(**numbered) if numbered else part, _ANY)[0]
+
+
+def portions_of(features: int, rows: int) -> list[slice]:
+    """Return the columns of each portion of a table."""
+    per = max(1, PORTION // max(1, 8 * rows))
+    return [slice(first, min(features, first + per)) for first in range(0, features, per)]
 
 
 def _codes(column: pd.Series, categories: list[str]) -> np.ndarray:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from mpc.planning import Demand
-from protocols.offline.pairwise.client import MOST, PORTION, count_transfers
-from protocols.offline.pairwise.cost import TransferCost, transfers_of
-from protocols.offline.sizes import dealt_bytes, portions
-from protocols.ot.correlated import COT_BITS, OtKind
+from protocols.offline.pairwise.making_cost import making_cost
+from protocols.offline.sizes import dealt_bytes
+from protocols.ot.correlated import OtKind
 from secure_tree.explore.config import ExploreConfig
 from secure_tree.explore.cost import plan_exploration
 from secure_tree.prediction.reasons_cost import plan_reasons
@@ -40,20 +39,16 @@ class PlannedPart(Figures):
     @classmethod
     def of(cls, what: str, dealt: Demand, paired: Demand, ot: OtKind) -> Self:
         """Return the costs of a demand with a dealer, and of the one without."""
-        made, kept = TransferCost(), set[int]()
-        for portion in portions([(paired.requests, 1)], PORTION, MOST, count_transfers):
-            made = made.after(transfers_of(portion.requests, kept))
-        transfers = sum(made.transfers)
-        extension = round(transfers * COT_BITS[ot] / 8)
-        rounds = paired.rounds + 2 * made.waves
+        made = making_cost(paired.plans or [paired.requests], ot)
+        rounds = paired.rounds + made.rounds
         return cls(
             what,
             dealt.rounds,
             dealt.sent + dealt.received + 2 * dealt.rounds * FRAME_BYTES,
             sum(sum(both) for both in dealt_bytes(dealt.requests).values()),
             rounds,
-            paired.sent + paired.received + extension + sum(made.bits) // 8 + 2 * rounds * FRAME_BYTES,
-            transfers,
+            paired.sent + paired.received + sum(made.bits) // 8 + 2 * rounds * FRAME_BYTES,
+            made.transfers,
         )
 
     def __str__(self) -> str:

@@ -69,7 +69,7 @@ class Maker:
             if view.due:
                 programs.append(fulfil(self.pair, view.due))
                 weights.append(count_transfers(request.correlation))
-        self.endpoint.run_in_turns([self._waves(parallel(*half)) for half in _halves(programs, weights)])
+        self.endpoint.run_in_turns([self._waves(parallel(*half)) for half in halves(programs, weights)])
         for view in views:
             for number in view.dropped:
                 self.pair.operands.forget(number)
@@ -85,7 +85,16 @@ class Maker:
             return
 
 
-def _halves(programs: Sequence[T], weights: Sequence[int]) -> list[Sequence[T]]:
+def first_uses(requests: Sequence[Correlation[Any]], seen: set[int]) -> Iterator[int]:
+    """Yield the places of the first requests about matrices that are not `seen`; the numbers are added to these."""
+    for i, request in enumerate(requests):
+        number = getattr(request, "number", None)
+        if number is not None and number not in seen:
+            seen.add(number)
+            yield i
+
+
+def halves(programs: Sequence[T], weights: Sequence[int]) -> list[Sequence[T]]:
     """Split programs into halves of about the same number of transfers; do not split fewer than SPLIT."""
     ends = np.cumsum(weights)
     if not programs or ends[-1] < SPLIT:
@@ -122,15 +131,12 @@ class Making:
 
     def _able(self, portion: Sequence[Request]) -> Iterator[Sequence[Request]]:
         """Split a portion: the first request about a matrix starts a piece, which waits until the matrix is kept."""
-        start = 0
-        for i, request in enumerate(portion):
-            number = getattr(request.correlation, "number", None)
-            if number is not None and number not in self._seen:
-                self._seen.add(number)
-                if i > start:
-                    yield portion[start:i]
-                start = i
-                self._maker.pair.operands.wait_for(number)
+        start, asked = 0, [request.correlation for request in portion]
+        for i in first_uses(asked, self._seen):
+            if i > start:
+                yield portion[start:i]
+            start = i
+            self._maker.pair.operands.wait_for(asked[i].number)  # type: ignore[attr-defined]  # of a matrix
         yield portion[start:]
 
     def _counters(self) -> Counters:

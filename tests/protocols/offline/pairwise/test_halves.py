@@ -41,9 +41,9 @@ def test_a_program_computes_while_the_other_waits():
 @pytest.mark.parametrize("weights", [[1, 1, 1, 1], [9, 1, 1, 1], [1, 1, 1, 9], [5]])
 def test_halves_have_about_the_same_number_of_transfers(monkeypatch, weights):
     programs = [object() for _ in weights]
-    assert pairwise._halves(programs, weights) == [programs] and pairwise._halves([], []) == []
+    assert pairwise.halves(programs, weights) == [programs] and pairwise.halves([], []) == []
     monkeypatch.setattr(pairwise, "SPLIT", 1)
-    halves = pairwise._halves(programs, weights)
+    halves = pairwise.halves(programs, weights)
     assert [each for half in halves for each in half] == programs and len(halves) <= 2
     assert (all(halves) and len(weights) < 4) or len(halves[0]) in (1, 2, 3, 4)
 
