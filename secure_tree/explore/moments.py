@@ -38,9 +38,12 @@ from secure_tree.explore.precision import plain_fraction
 from secure_tree.explore.statistics import rounded
 from secure_tree.functions.divergence import quotients
 from secure_tree.public.exact import choose
+from secure_tree.public.layout import LEAST_FLOAT
 from secure_tree.public.numerics import MARGIN_SCALE
 
 MOST_DEVIATIONS = 8.0
+# Relative to the largest, the least eigenvalue of correlations that counts.
+_RANK = 1e-9
 # Fractional bits of standardised values: of vectors, and of the columns of a matrix before they are divided by n.
 VECTOR_SCALE, MATRIX_SCALE = 12, 15
 _LARGEST = 64.0
@@ -69,7 +72,8 @@ def moments(
         return _published(party, facts, own, chosen)
     f = plain_fraction(facts.config, facts.row_count)
     centre = edges[:, edges.shape[1] // 2].astype(np.float64)
-    unit = 2.0 ** np.ceil(np.log2(np.maximum(edges[:, -1].astype(np.float64) - edges[:, 1], 2.0**-60)))
+    spread = edges[:, -1].astype(np.float64) - edges[:, 1]
+    unit = 2.0 ** np.ceil(np.log2(np.where(spread > 0, spread, 1)))
     z = np.clip((_columns(own, chosen) - centre) / unit, -_LARGEST, _LARGEST)
     there = ~np.isnan(z)
     z = np.where(there, z, 0)
@@ -85,14 +89,17 @@ def moments(
 
     what = f"missing rate, mean and variance of {len(chosen)} features, to {2.0**-f:.2g}"
     missing, mean, square = opened(party, steps, what)
-    variance = np.maximum(square - mean**2, 2.0**-f)
-    return {"missing": missing, "mean": centre + unit * mean, "deviation": unit * np.sqrt(variance)}
+    variance = np.maximum(square - mean**2, np.where(spread > 0, 2.0**-f, 0))
+    # A feature without any value has no edges but the lowest number.
+    found = {"mean": centre + unit * mean, "deviation": unit * np.sqrt(variance)}
+    none = edges[:, -1] == LEAST_FLOAT
+    return {"missing": missing, **{name: np.where(none, np.nan, values) for name, values in found.items()}}
 
 
 def correlations(
     party: Party, facts: Explored, own: OwnTable, chosen: np.ndarray, known: dict[str, np.ndarray]
 ) -> np.ndarray:
-    """Return the correlations of the chosen features, float64[d, d], revealed to both.
+    """Return the correlations of the chosen features, float64[d, d], revealed to both: NaN of one that does not vary.
 
     known: by rows, public means and deviations.
     """
@@ -109,9 +116,9 @@ def correlations(
         found = opened(party, lambda party: rounded(party, products, f), f"correlations, to {2.0**-f:.2g}")
         covariance = found[:d] - np.outer(found[d], found[d])
         deviation = np.sqrt(np.maximum(np.diag(covariance), 2.0**-f))
-        return np.clip(covariance / np.outer(deviation, deviation), -1, 1)
-    with np.errstate(invalid="ignore"):
-        z = _standardised(values, np.nanmean(values, axis=0), np.nanstd(values, axis=0))
+        return _of_varying(covariance / np.outer(deviation, deviation))
+    some = np.where(np.isnan(values).all(axis=0), 0, values)
+    z = _standardised(some, np.nanmean(some, axis=0), np.nanstd(some, axis=0))
     spread = np.maximum(np.sqrt((z**2).mean(axis=0)), 1e-9)
     z = z / spread
     first = np.flatnonzero([facts.every[f][0] == 0 for f in chosen])
@@ -128,16 +135,27 @@ def correlations(
         words[np.ix_(second, first)] = between.words.T
         return AShare(words, party.rank, f)
 
-    return np.clip(opened(party, of_columns, f"correlations in {n} rows, to {2.0**-f:.2g}"), -1, 1)
+    return _of_varying(opened(party, of_columns, f"correlations in {n} rows, to {2.0**-f:.2g}"))
+
+
+def _of_varying(correlation: np.ndarray) -> np.ndarray:
+    """Return correlations within -1 and 1, NaN of features that have none with themselves: all values are equal."""
+    constant = np.diag(correlation) < 0.5
+    return np.clip(np.where(constant | constant[:, None], np.nan, correlation), -1, 1)
 
 
 def inflation(correlation: np.ndarray) -> np.ndarray:
-    """Return the variance inflation factors of features with these correlations, float64[d]; inf if one is a sum."""
-    try:
-        found: np.ndarray = np.diag(np.linalg.inv(correlation))
-    except np.linalg.LinAlgError:
-        return np.full(len(correlation), np.inf)
-    return np.where(found < 1, np.inf, found)
+    """Return the variance inflation factors of features with these correlations, float64[d]: inf of one that others
+    determine, NaN of one that does not vary.
+    """
+    found = np.full(len(correlation), np.nan)
+    varying = np.flatnonzero(~np.isnan(np.diag(correlation)))
+    for f in varying:
+        others = varying[varying != f]
+        inverse = np.linalg.pinv(correlation[np.ix_(others, others)], _RANK, hermitian=True)
+        explained = correlation[f, others] @ inverse @ correlation[others, f]
+        found[f] = np.inf if explained > 1 - _RANK else 1 / (1 - explained)
+    return found
 
 
 def own_places(party: Party, facts: Explored, chosen: np.ndarray) -> np.ndarray:
@@ -205,7 +223,7 @@ def _published(party: Party, facts: Explored, own: OwnTable, chosen: np.ndarray)
     places = own_places(party, facts, chosen)
     summary = own.summary().iloc[_own_numbers(facts, party.rank, chosen[places])]
     digits = facts.config.floors.digits
-    told = {c: [float(f"{v:.{digits}g}") if v == v else 0.0 for v in summary[c]] for c in summary.columns}
+    told = {c: [float(f"{v:.{digits}g}") for v in summary[c]] for c in summary.columns}
     theirs = exchange(party, "explore.moments", Published.of(**told))
     party.learn(f"missing rates, means and deviations of {len(chosen)} features, to {digits} digits", None)
     found = {}

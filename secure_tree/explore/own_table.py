@@ -68,6 +68,8 @@ class OwnTable:
         empty = np.zeros((n, 0))
         if weights is not None and y is None:
             raise DataError("sample_weight must be given only at a party with labels")
+        if weights is not None and n and not np.asarray(weights, np.float64).any():
+            raise DataError("sample_weight: all weights are 0")
         labels = read_training(empty, y, weights, TrainConfig.of(partition="vertical", **kind), least=least)
         periods = None
         if period is not None:

@@ -53,8 +53,17 @@ def statistic(party: Party, name: Statistic, facts: Explored, p: AShare, q: ASha
         if shift:
             cells = yield from floor.steps(party, cells, shift)
         most = (1 << facts.bits_of_counts - shift) - 1
-        of_counts = auc_of_counts if name == "auc" else ks_of_counts
-        values = yield from of_counts(party, curve_counts(facts, cells), most)
+        curves = curve_counts(facts, cells)
+        if name == "ks":
+            values = yield from ks_of_counts(party, curves, most)
+        else:
+            # Without any pair of values of both classes, the quotient is 0, and the area one half.
+            values, none = yield from parallel(
+                auc_of_counts(party, curves, most), below.steps(party, curves[..., -1], [1], facts.bits_of_counts + 1)
+            )
+            pairs = yield from and_bits.steps(party, ~none[0, ..., 0], ~none[1, ..., 0])
+            half = values - values + (1 << MARGIN_SCALE - 1) / 2.0**MARGIN_SCALE
+            values = values + (yield from select.steps(party, ~pairs, half - values))
     return values.reshape(groups, d), woe
 
 
