@@ -60,14 +60,22 @@ def training_tables(
         rows = read_table(_one_file(path), columns, parameters.may_miss)
         if rows.labels is not None:
             check_labels(path, columns, rows.labels, parameters)
-        return rows if kept is None else _screened(rows, kept)
+        if kept is None:
+            return rows
+        found = _screened(rows, kept)
+        dropped.update({*map(str, rows.features)} - {*map(str, found.features)})
+        return found
 
+    dropped = set[str]()
     rows = to_train_on(data, columns, config.shards) if config.shards else table(data)
     validation = table(test_data) if test_data else None
     if kept and isinstance(parameters.missing, tuple):
         every = [feature for own in kept.names for feature in own]
         declared = tuple(m for m in parameters.missing if any(covers(m, feature) for feature in every))
         parameters = parameters.model_copy(update={"missing": declared or "none"})
+    if cuts := {name: values for name, values in (parameters.cuts or {}).items() if name in dropped}:
+        left = {name: values for name, values in (parameters.cuts or {}).items() if name not in cuts}
+        parameters = parameters.model_copy(update={"cuts": left or None})
     return parameters, rows, validation
 
 

@@ -202,3 +202,25 @@ def test_a_page_in_python(tmp_path):
     pages = [check_page((tmp_path / f"{p}.html").read_text()) for p in (0, 1)]
     assert all("epsilon of the labels" in page and "What this tells" in page for page in pages)
     assert ["budget left" in page for page in pages] == [False, True]
+
+
+def test_cuts_of_columns_that_were_not_screened(tmp_path, monkeypatch):
+    """Cuts of a column that screening has dropped are left out; those of a named one hold."""
+    job(tmp_path, "horizontal")
+    in_threads(monkeypatch, tmp_path, explore_party, None, None)
+    for p in "ab":
+        path = tmp_path / f"party_{p}.toml"
+        cuts = "[train.cuts]\nx1 = [0.0]\nx3 = [-1.0, 1.0]\n"
+        path.write_text(path.read_text().replace("[train]", '[train]\nedges = "joint"') + cuts)
+
+    def train(config, name):
+        return train_half(config, name, False, None, screened=tmp_path / f"{name[-1]}_screened.json")
+
+    in_threads(monkeypatch, tmp_path, train)
+    model = SharedModel.load(tmp_path / "b_model.npz")
+    assert model.facts.names == ("x1", "x5") and model.config.cuts == {"x1": (0.0,)}
+    for p in "ab":
+        path = tmp_path / f"party_{p}.toml"
+        path.write_text(path.read_text().replace("x3 =", "y3 ="))
+    with pytest.raises(ConfigError, match="cuts: no party has a numeric feature 'y3'"):
+        in_threads(monkeypatch, tmp_path, train)
