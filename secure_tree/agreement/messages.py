@@ -15,7 +15,7 @@ from mpc.party import Party
 from secure_tree.public.config import Direction
 
 # Version of the messages and of the protocols. Increase it when either changes.
-VERSION = 15
+VERSION = 16
 # Zero-width non-joiner and joiner.
 _JOINERS = "\u200c\u200d"
 
@@ -87,6 +87,7 @@ class Consenting(Message):
     least_owners: Annotated[int, Field(ge=1, lt=1 << 31)] = 1
     until: Annotated[Text, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = None
     reveal_to: Named = ()
+    explore: bool = True
 
 
 M = TypeVar("M", bound=Message)

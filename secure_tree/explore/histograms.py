@@ -99,6 +99,9 @@ class Joined:
         open_contributed(party, given, terms, known, own)
         context = agree_on_training(party, terms, own)
         check_shares(context, own)
+        assert own.contributed, "they were opened"
+        if silent := [owner.name for owner in own.contributed.owners if not owner.explore]:
+            raise DataError(f"{', '.join(silent)}: consents to trainings only (explore = false in its terms)")
         if (size := context.layout.sizes[0]) != config.bins:
             raise ConfigError(f"bins must be {size}, as the owners' rows have, got {config.bins}")
         return cls(context, own)

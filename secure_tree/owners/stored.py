@@ -33,14 +33,14 @@ from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import OwnerFacts
 from secure_tree.public.names import covers
 
-FORMAT = 5
+FORMAT = 6
 # Where halves are until all of them are complete at both parties.
 _NEW = ".collecting"
 _WHAT, _ROLE = "half of a contribution", "contribution"
 # The parameters on which halves depend.
 _SAME = ("partition", "max_bin", "edge_bits", "cuts", "missing", "objective", "num_class", "scale_pos_weight")
 _SAME_COLUMNS = (*(name for name in _SAME if name not in ("edge_bits", "cuts")), "test_size", "random_state")
-_FACTS = ("exponent", "weight", "least_owners", "until", "reveal_to")
+_FACTS = ("exponent", "weight", "least_owners", "until", "reveal_to", "explore")
 
 
 def save(

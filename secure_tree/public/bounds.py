@@ -22,6 +22,8 @@ class Consent(Parameters):
     """Last day of trainings with the contribution, in UTC."""
     reveal_to: tuple[str, ...] = ()
     """Names of those who may get a model in the clear that was trained on the contribution."""
+    explore: bool = True
+    """Whether the contribution may be explored, as well as trained on."""
 
     @classmethod
     def divided(cls, terms: Mapping[str, Any]) -> tuple[Consent, dict[str, Any]]:
@@ -35,7 +37,7 @@ class Consent(Parameters):
     def facts(self) -> dict[str, Any]:
         """Return the fields as `OwnerFacts` has them."""
         until = self.until.isoformat() if self.until else None
-        return {"least_owners": self.least_owners, "until": until, "reveal_to": self.reveal_to}
+        return {**dict(self), "until": until}
 
 
 class Bounds(Parameters):

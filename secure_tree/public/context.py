@@ -20,7 +20,8 @@ class OwnerFacts:
 
     exponent, weight: base-2 exponents of powers of two above its labels in magnitude, if they are numbers, and above
     its weights, if it has any.
-    least_owners, until, reveal_to: what it consents to (secure_tree/public/bounds.py); the date as in 2027-06-30.
+    least_owners, until, reveal_to, explore: what it consents to (secure_tree/public/bounds.py); the date as in
+    2027-06-30.
     """
 
     name: str
@@ -31,6 +32,7 @@ class OwnerFacts:
     least_owners: int = field(default=1, kw_only=True)
     until: str | None = field(default=None, kw_only=True)
     reveal_to: tuple[str, ...] = field(default=(), kw_only=True)
+    explore: bool = field(default=True, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -162,8 +162,8 @@ class OwnerConfig(Strict):
     owner: OwnerSection
     parties: dict[str, OwnerParty]
     terms: dict[str, Any] = Field(default_factory=dict)
-    """What the owner consents to: `least_owners`, `until`, `reveal_to`, and parameters of trainings; with any other
-    value, nothing is contributed.
+    """What the owner consents to: `least_owners`, `until`, `reveal_to`, `explore`, and parameters of trainings; with
+    any other value, nothing is contributed.
     """
     passphrase: Source | None = None
     """Passphrase of the owner's private key: `file:PATH` or `env:NAME`."""

@@ -6,10 +6,14 @@ Both learn which features are named, and what else the section reveals. A ledger
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from typing import Annotated
+
+import typer
 
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
@@ -53,6 +57,9 @@ def explore(
     config: Config,
     party: PartyName,
     out: TableOut = None,
+    without: Annotated[
+        list[str] | None, typer.Option(help="Leave out an owner's contribution, at both parties; repeatable.")
+    ] = None,
     audit: Audited = False,
     json: Json = None,
     passphrase: Passphrase = None,
@@ -60,7 +67,7 @@ def explore(
 ) -> None:
     started = monotonic()
     job = HostsConfig.read(config, passphrase=passphrase, files_key=files_key).audited(audit)
-    report, found = explore_party(job, party, out, json)
+    report, found = explore_party(job, party, out, json, without or ())
     if in_json():
         say_document({"features": report.features, "numbers": report.numbers})
     else:
@@ -69,14 +76,19 @@ def explore(
 
 
 def explore_party(
-    config: HostsConfig, name: str, out: Path | None, json: Path | None
+    config: HostsConfig, name: str, out: Path | None, json: Path | None, without: Collection[str] = ()
 ) -> tuple[ExplorationReport, Exploration]:
-    """Explore the party's `train_data` with the other party; write the screened features, a page and a table."""
+    """Explore the party's `train_data` with the other party; write the screened features, a page and a table.
+
+    `without`: owners whose contributions are left out.
+    """
     with bringing(config, name, writes={"--out": out, "--json": json}):
         own, columns, parameters = config.party(name), config.columns(name), config.exploring
         by_rows = parameters.partition == "horizontal"
         if config.owners and not by_rows:
             log.warning("columns of owners are not explored: this explores those of the parties")
+        if without and not (config.owners and by_rows):
+            raise ConfigError("--without needs [owners] in the configuration, and data by rows")
         if by_rows and parameters.of_labels and columns.named("label") is None:
             raise ConfigError(f"parties.{name}.columns must declare a label: by rows, each party has its own labels")
         data = config.needs(name, "train_data")
@@ -91,7 +103,7 @@ def explore_party(
 
     def program(party: Party) -> tuple[ExplorationReport, Exploration]:
         warm_up(config.offline, config.ot)
-        with contributed(config, name, key) if by_rows else nullcontext() as owners:
+        with contributed(config, name, key, without) if by_rows else nullcontext() as owners:
             facts = JobFacts.of(job="explore", same=of_owners(owners) if owners else {}, ids=rows.has_ids)
             theirs = agree(party, facts)
             if not by_rows:

@@ -12,6 +12,7 @@ from protocols.testing.two_parties import dealt, made_by_both, run_both
 from secure_tree import SecureXGBClassifier
 from secure_tree.explore import statistics
 from secure_tree.explore.explore import explore
+from secure_tree.owners.contributing import contribute
 from secure_tree.owners.stored import Stored
 from tests.secure_tree.explore.tables import counts, divergence, frame, table
 from tests.secure_tree.explore.test_explore import ALL, by_definition
@@ -234,3 +235,25 @@ def test_what_is_refused(collected):
         explored(own, {}, given=given, classes=3)
     with pytest.raises(ConfigError, match="period must be left out"):
         explored([{**each, "period": each["y"]} for each in own], {}, given=given)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_an_owner_that_consents_to_trainings_only(tmp_path, stored):
+    sizes = (1300, 1200, 1100)
+    X, y = table(rows=sum(sizes), features=3)
+    own, owners = divided(X, y, sizes)
+    lines, _ = contributing({"bank_0": lambda ends: contribute(ends, *owners["bank_0"], consent={"explore": False})})
+
+    def job(party):
+        source, mine = lines[party.rank], own[party.rank]
+        if stored:
+            estimator = SecureXGBClassifier(edges="joint", edge_bits=16, max_bin=10, missing="all")
+            estimator.collect(party, *mine.values(), source, tmp_path / str(party.rank))
+            source = Stored(tmp_path / str(party.rank))
+        try:
+            return explore(party, **mine, contributed=source, floors=FLOORS, top=2)
+        finally:
+            lines[party.rank]["bank_0"].close()
+
+    with pytest.raises(DataError, match=r"bank_0: consents to trainings only \(explore = false in its terms\)"):
+        run_both(job)

@@ -247,7 +247,7 @@ def test_different_terms_to_the_parties_are_found(made):
 
 def test_consent_is_checked():
     own, others = Consent.divided({"until": LATER, "max_bin": 8, "eta": 0.2})
-    assert own.facts == {"least_owners": 1, "until": "2999-01-01", "reveal_to": ()} and others == {
+    assert own.facts == {"least_owners": 1, "until": "2999-01-01", "reveal_to": (), "explore": True} and others == {
         "max_bin": 8,
         "eta": 0.2,
     }

@@ -97,11 +97,14 @@ def test_collected_rows_are_screened_and_trained_on(place):
         path = place / f"{name}.toml"
         lines = path.read_text().replace(f"[parties.{name}]", f'[parties.{name}]\nscreened = "{name}.screened.json"')
         path.write_text(lines + explore)
+    # This owner consents to the training only.
+    path = place / "bank_d.toml"
+    path.write_text(path.read_text().replace("[terms]\n", "[terms]\nexplore = false\n"))
     with dealing(3, cwd=place):
         owners = {name: contributing(name, place) for name in OWNERS}
         both("collect", cwd=place)
         ends_of(owners)
-        said = both("explore", "--json", "{}.explore.json", cwd=place)
+        said = both("explore", "--without", "bank_d", "--json", "{}.explore.json", cwd=place)
         work = {
             name: start("train", "--config", f"{name}.toml", "--party", name, "--json", f"{name}.train.json",
                         "--screened", f"{name}.screened.json", cwd=place)
