@@ -98,7 +98,7 @@ def test_one_feature_and_all_of_them_named(partition):
 
 
 def test_more_bins_than_rows():
-    """Bins of one row tell nothing of the labels; only the column of few values has others."""
+    """Bins of one row reveal nothing about the labels; only the column of few values has others."""
     X, y = table(rows=40)
     X[:, 2] = y
     own = divided(X, y, "vertical")
