@@ -104,4 +104,5 @@ def test_a_flipped_bit_is_found_or_changes_nothing(monkeypatch, count, source, p
         for one, other in zip(ends, honest, strict=True):
             same(one, other)
         found["no matter"] += 1
-    assert count < 100 or found["found"] > count / 4, found
+    # Many shares are made in rehearsals, on zeros, where a flip changes nothing.
+    assert count < 100 or found["found"] > count / 20, found
