@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 
 from mpc.errors import ConfigError, DataError
@@ -94,6 +95,22 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     """Write a file as `writing` does. Raises DataError, and leaves no partial file."""
     with writing(path) as file:
         file.write(data)
+
+
+def write_once(path: Path, data: bytes) -> None:
+    """Write a file whole unless there is one; of several processes, one writes it. Raises DataError."""
+    if path.exists():
+        return
+    try:
+        with NamedTemporaryFile(dir=path.parent) as made:
+            made.write(data)
+            made.flush()
+            os.fsync(made.fileno())
+            with suppress(FileExistsError):
+                os.link(made.name, path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written ({error.strerror})") from None
+    flush_folder(path.parent)
 
 
 def open_regular(path: str | Path) -> BinaryIO:

@@ -49,7 +49,7 @@ class Network:
     what they compute.
 
     `shards` is the number of workers among which each party divides its rows. Two workers connect for one `shard` of
-    the job of two leads, whose session has the id `leads`.
+    the job of two leads, whose session has the id `leads`. `ledger`: whether the parties keep ledgers.
 
     `patience`: seconds that a host may take to connect. `timeout`: seconds of silence after which a wait fails.
     """
@@ -65,6 +65,7 @@ class Network:
     shards: int = 0
     shard: int | None = None
     leads: str | None = None
+    ledger: bool = False
 
     @property
     def domain(self) -> bytes:
@@ -81,6 +82,7 @@ class Network:
             "audit": self.audit if supplied else None,
             "dealer": self.dealer_name if supplied and not self.offline.pairwise else None,
             **(divided if self.shards else {}),
+            **({"ledger": True} if self.ledger else {}),
         }
 
 
@@ -275,9 +277,10 @@ def _greet(peer: Channel, rank: int, expected: dict[str, Any], seconds: float) -
     usual, peer.timeout = peer.timeout, seconds
     theirs = peer.exchange_public("session.hello", {**expected, "nonce": nonce}, FEW_BYTES)
     peer.timeout = usual
-    if isinstance(theirs, dict) and ("shards" in theirs) != ("shards" in expected):
-        who = "this party" if "shards" in expected else peer.peer
-        raise ConfigError(f"the hosts disagree on shards: only {who} divides its rows")
+    for part, does in (("shards", "divides its rows"), ("ledger", "keeps a ledger")):
+        if isinstance(theirs, dict) and (part in theirs) != (part in expected):
+            who = "this party" if part in expected else peer.peer
+            raise ConfigError(f"the hosts disagree on {part}: only {who} {does}")
     if not isinstance(theirs, dict) or theirs.keys() != {*expected, "nonce"}:
         raise ProtocolDesync(f"{peer.peer} must begin with a hello")
     for what, value in expected.items():

@@ -61,6 +61,8 @@ class Link(ABC):
     received = 0
     timeout: float | None = None
     session = bytes(16)
+    # The certificate (DER) by which the peer is known, empty if it needs none.
+    certificate = b""
     # Whether a message has been sent only in part.
     cut_short = False
 
@@ -133,6 +135,11 @@ class Channel:
     def session(self) -> bytes:
         """The id of the session that the connecting side named; zeros if it named none."""
         return self._link.session
+
+    @property
+    def certificate(self) -> bytes:
+        """The certificate (DER) by which the peer is known, empty if it needs none."""
+        return self._link.certificate
 
     @property
     def timeout(self) -> float | None:

@@ -90,7 +90,8 @@ class TlsLink(Link):
                 yield from self._flushed()
                 yield select.POLLIN
                 self._receive(_STEP)
-            names = subject_names(self._tls.getpeercert(binary_form=True) or b"")
+            self.certificate = self._tls.getpeercert(binary_form=True) or b""
+            names = subject_names(self.certificate)
             known = [name for name in names if name in self._peers]
             # A TLS 1.3 client finishes before the server has verified its certificate: only the hello confirms that.
             self._tls.write(_HELLO.pack(_NAME, VERSION, not known, self.session))

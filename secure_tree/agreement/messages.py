@@ -42,6 +42,8 @@ def _printable(text: str) -> str:
 
 
 Text = Annotated[str, Field(max_length=10_000), AfterValidator(_printable)]
+# A line of a ledger.
+Line = Annotated[str, Field(max_length=1 << 24), AfterValidator(_printable)]
 Names = Annotated[list[Text], AfterValidator(_distinct)]
 Hexadecimal = Annotated[str, Field(pattern="^[0-9a-f]{32,64}$")]
 Count = Annotated[int, Field(ge=0, lt=1 << 31)]

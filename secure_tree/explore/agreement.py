@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mpc.errors import ConfigError, DataError, PeerFailure
 from mpc.host.ledger import START, Ledger
 from mpc.party import Party
-from secure_tree.agreement.messages import Count, Hexadecimal, Message, Names, Plain, Power, Text, exchange
+from secure_tree.agreement.messages import Count, Hexadecimal, Line, Message, Names, Plain, Power, Text, exchange
 from secure_tree.agreement.training import pairing_id, same_names, same_rows
 from secure_tree.data.bins import Counted
 from secure_tree.data.categories import Dictionary, unite
@@ -48,7 +48,7 @@ class ExploreFacts(Message):
     ledger: bool
     lines: Count
     head: Hexadecimal
-    last: Text | None
+    last: Line | None
 
 
 class Release(BaseModel):
@@ -262,7 +262,8 @@ def settle(party: Party, facts: Explored, own: OwnTable, ledger: Ledger | None, 
                 "rows": facts.rows,
                 **({"owners": {owner.name: owner.id for owner in facts.owners}} if facts.owners else {}),
             }
-        )
+        ),
+        again=True,
     )
     return len(ledger.lines) - 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -119,11 +120,12 @@ def explore(
         missing = has_missing(joined.context.config)
     else:
         missing = any(bool(np.isnan(features).any()) for _, features in table.portions())
-    facts = agree(party, config, table, missing, kept, joined.owners if joined else ())
-    if config.partition == "horizontal":
-        table = replace(table, categories=facts.categories)
-    nearest = rows.nearest(hashes) if rows and hashes is not None else None
-    number = settle(party, facts, table, kept, nearest)
+    with kept.turn(party.rank) if kept else nullcontext():
+        facts = agree(party, config, table, missing, kept, joined.owners if joined else ())
+        if config.partition == "horizontal":
+            table = replace(table, categories=facts.categories)
+        nearest = rows.nearest(hashes) if rows and hashes is not None else None
+        number = settle(party, facts, table, kept, nearest)
     if rows and hashes is not None:
         rows.add(hashes)
     before = len(party.revealed)

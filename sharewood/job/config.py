@@ -188,6 +188,7 @@ class HostsConfig(Strict):
             timeout=self.timeout,
             offline=self.how,
             audit=self.audit,
+            ledger=any(party.ledger for party in self.parties.values()),
         )
 
     def on_cluster(self, name: str, shards: int | None, ray: str | None) -> HostsConfig:

@@ -98,7 +98,7 @@ class PartySection(Strict):
     screened: Path | None = None
     """File of the features that `sharewood explore` names, for `sharewood train --screened`."""
     ledger: Path | None = None
-    """This party's ledger of what its labels have told; both parties keep one, or neither."""
+    """This party's ledger: what labels have told, and a record of each run; both parties keep one, or neither."""
     owners_address: str | None = None
     """Where this party waits for the owners of `[owners]`, as host:port."""
     contributed: Path | None = None

@@ -10,12 +10,10 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from mpc.errors import DataError
-from mpc.host.files import open_regular
+from mpc.host.files import open_regular, read_bounded, write_once
 from mpc.host.folders import cache_folder
 
 _KEY_BYTES = 32
@@ -24,18 +22,20 @@ _CHUNK = 1 << 20
 
 def keyed_digests(**files: Path | None) -> dict[str, str]:
     """Return "KEY:DIGEST" of each file or folder by its role, None if there is no such file. Raises DataError."""
-    key = _key()
-    return {role: _digest(key, path) for role, path in files.items() if path}
+    key = kept_key(cache_folder() / "report.key")
+    number = hmac.digest(key, b"id", "sha256").hex()[:8]
+    return {role: f"{number}:{keyed_digest(key, path)}" for role, path in files.items() if path}
 
 
-def _digest(key: bytes, path: Path) -> str:
+def keyed_digest(key: bytes, path: Path) -> str:
+    """Return the HMAC-SHA256 of a file or folder, in hexadecimal. Raises DataError."""
     mac = hmac.new(key, digestmod="sha256")
     try:
         for chunk in _contents(path):
             mac.update(chunk)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-    return f"{hmac.digest(key, b'id', 'sha256').hex()[:8]}:{mac.hexdigest()}"
+    return mac.hexdigest()
 
 
 def _contents(path: Path) -> Iterator[bytes]:
@@ -50,17 +50,13 @@ def _contents(path: Path) -> Iterator[bytes]:
             yield chunk
 
 
-def _key() -> bytes:
-    """Return this user's key, made if there is none; two processes get the same one. Raises ConfigError, DataError."""
-    folder = cache_folder()
-    path = folder / "report.key"
+def kept_key(path: Path) -> bytes:
+    """Return the key in a file, made if there is none; two processes get the same one. Raises DataError."""
+    write_once(path, os.urandom(_KEY_BYTES))
     try:
-        if not path.exists():
-            with NamedTemporaryFile(dir=folder) as made:
-                made.write(os.urandom(_KEY_BYTES))
-                made.flush()
-                with suppress(FileExistsError):
-                    os.link(made.name, path)
-        return path.read_bytes()
+        key = read_bounded(path)
     except OSError as error:
-        raise DataError(f"{path}: the key of digests cannot be kept ({error.strerror})") from None
+        raise DataError(f"{path}: the key of digests cannot be read ({error.strerror})") from None
+    if len(key) != _KEY_BYTES:
+        raise DataError(f"{path}: the key of digests must have {_KEY_BYTES} bytes, got {len(key)}")
+    return key

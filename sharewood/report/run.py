@@ -64,10 +64,11 @@ class PartyCosts(Figures):
 
 @dataclass
 class PartyReport(Figures):
-    """The cost of a command; `written` are its files."""
+    """The cost of a command; `written` are its files, and `record` is the line of the ledger that both have signed."""
 
     costs: PartyCosts = field(metadata=IN_PLACE)
     written: list[str] = field(default_factory=list, kw_only=True)
+    record: dict[str, Any] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -203,5 +204,7 @@ def print_learned(report: PartyReport) -> None:
     """Print what this party learned, and the written files."""
     learned = "; ".join(merge_texts(report.costs.revealed)) or "nothing"
     say(f"this party learned, besides row counts, feature names and parameters: {learned}")
+    if report.record and "number" in report.record:
+        say(f"number {report.record['number']} of the ledger is a record of this run, signed by both parties")
     if report.written:
         say(f"wrote {' and '.join(report.written)}")

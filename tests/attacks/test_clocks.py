@@ -22,8 +22,8 @@ from tests.protocols.runtime.meeting import CREDENTIALS, NAMES, SQUARES, both, d
 from tests.sharewood.commands.hosting import write_job
 
 ROOT = Path(__file__).parents[2]
-# Dates on certificates, logs, pages, reports and ledgers, which no other host compares with its own, and the last days
-# of owners' terms.
+# Dates on certificates, logs, pages, reports, ledgers and records, which no other host compares with its own, and the
+# last days of owners' terms.
 READ_THE_DATE = {
     "protocols/runtime/workers/busy.py",
     "protocols/runtime/loopback.py",
@@ -32,6 +32,7 @@ READ_THE_DATE = {
     "secure_tree/explore/agreement.py",
     "secure_tree/public/bounds.py",
     "sharewood/commands/setup/check.py",
+    "sharewood/record/keeping.py",
     "sharewood/report/figures.py",
     "sharewood/logs.py",
     "sharewood/commands/local/purge.py",

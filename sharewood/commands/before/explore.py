@@ -26,6 +26,7 @@ from sharewood.job.owners import contributed
 from sharewood.job.session import bringing, connected
 from sharewood.job.work import JobFacts, agree, check_ids, of_owners
 from sharewood.logs import in_json, say, say_document
+from sharewood.record.keeping import Record
 from sharewood.report.figures import InputFiles, Run
 from sharewood.report.run import PartyCosts, PartyReport, print_costs, write_reports
 from sharewood.tables.files import writable, write_frame
@@ -97,12 +98,14 @@ def explore_party(
         if data.is_dir():
             raise DataError(f"{data}: must be a file, got a folder: an exploration reads one table in one process")
         rows = read_table(data, columns, lambda _: True)
-        for path in [p for p in (own.screened, own.ledger, out, json) if p]:
+        for path in [p for p in (own.screened, out, json) if p]:
             writable(path)
+        record = Record(config, name, "explore", train_data=data)
         key, read = config.file_key(), InputFiles.of(train_data=data)
 
     def program(party: Party) -> tuple[ExplorationReport, Exploration]:
         warm_up(config.offline, config.ot)
+        record.begin(party)
         with contributed(config, name, key, without) if by_rows else nullcontext() as owners:
             facts = JobFacts.of(job="explore", same=of_owners(owners) if owners else {}, ids=rows.has_ids)
             theirs = agree(party, facts)
@@ -122,16 +125,26 @@ def explore_party(
         if own.screened:
             found.screened.save(own.screened)
         names = found.screened.names
+        features = {who: list(of) for who, of in zip(config.names, names, strict=True) if of}
+        costs = PartyCosts.of(party, name)
+        record.end(
+            party,
+            parameters.model_dump(mode="json"),
+            {"exploration": found.run, "named": features, "bits": dict(found.bits)},
+            rows=len(rows.features),
+            entries=[] if found.ledger is None else [found.ledger],
+        )
         report = ExplorationReport(
-            PartyCosts.of(party, name),
+            costs,
             run=Run.now(found.run, read, screened=own.screened),
             config=parameters,
-            features={who: list(of) for who, of in zip(config.names, names, strict=True) if of},
+            features=features,
             numbers={s: {f: v if v == v else None for f, v in found.by_name(s).items()} for s in found.numbers},
             bits=dict(found.bits),
             bits_before=found.spent,
             bits_most=found.budget,
             ledger=found.ledger,
+            record=record.report,
         )
         return report, found
 
@@ -141,4 +154,5 @@ def explore_party(
     from sharewood.page import exploration_page
 
     write_reports(own.screened or out, exploration_page(found, name, config.names), report, json)
+    record.settle()
     return report, found

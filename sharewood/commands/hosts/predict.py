@@ -30,6 +30,7 @@ from sharewood.job.config import HostsConfig
 from sharewood.job.files import check_predictions, own_half, own_ray, rows_to_predict, write_predicted
 from sharewood.job.owners import met_to_predict
 from sharewood.job.session import bringing, on_workers
+from sharewood.record.keeping import Record
 from sharewood.report.figures import InputFiles, Run
 from sharewood.report.quality import quality_of_predictions
 from sharewood.report.run import PartyCosts, PredictionReport, PredictionTable, print_costs, write_reports
@@ -84,17 +85,25 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
         if json:
             writable(json)
         read = InputFiles.of(predict_data=config.needs(name, "predict_data"), model=config.party(name).model)
+        record = Record(
+            config, name, "predict", predict_data=config.party(name).predict_data, model=config.party(name).model
+        )
         output, mac = config.predict.output if model.config.logistic else "margin", config.predict.mac
 
     def program(party: Party) -> tuple[np.ndarray, list[Any], PartyCosts]:
         warm_up(config.offline, config.ot)
+        record.begin(party)
         learns, asked, found = receiver if layout.vertical else None, config.predict, list[Any]()
         with met_to_predict(config, name, model) as lines:
             values = work.predict(party, model, rows, output, asked.method, learns, mac, lines, asked.reasons)
         if asked.reasons and isinstance(rows, TableRows):
             said = asked.reasons, asked.toward, asked.groups, asked.show, asked.method
             found = work.explain(party, model, rows, *said, learns)
-        return values, found, PartyCosts.of(party, name, rows=len(rows.features))
+        costs = PartyCosts.of(party, name, rows=len(rows.features))
+        of_reasons = asked.model_dump(include={"reasons", "toward", "groups", "show"}) if asked.reasons else {}
+        stated = {"output": output, "method": asked.method, "to": asked.to, "mac": mac, **of_reasons}
+        record.end(party, stated, {"model": model.facts.pairing}, rows=len(rows.features))
+        return values, found, costs
 
     values, reasons, costs = on_workers(config, name, program, doing="rows were predicted")
     # The workers have ended by now, and their CPUs are free for writing.
@@ -105,6 +114,7 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
         data=PredictionTable(len(rows.features), len(model.facts.names)),
         config=model.config,
         predict=config.predict.model_dump(),
+        record=record.report,
     )
     page = None
     if out:
@@ -114,4 +124,5 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
             report.quality = quality_of_predictions(labels, values, output, model.config)
         page = prediction_page(name, report, values, labels, model.config.logistic and not model.config.num_class)
     write_reports(out, page, report, json)
+    record.settle()
     return report

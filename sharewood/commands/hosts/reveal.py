@@ -14,6 +14,7 @@ from secure_tree.model.shared_model import SharedModel
 from sharewood.commands.options import Config, FilesKey, PartyName, Passphrase
 from sharewood.job.config import HostsConfig
 from sharewood.job.session import bringing, connected
+from sharewood.record.keeping import Record
 from sharewood.report.run import PartyCosts, PartyReport, print_costs, write_reports
 from sharewood.tables.files import writable
 
@@ -41,13 +42,18 @@ def reveal_half(config: HostsConfig, name: str, to: str) -> PartyReport:
         out = config.needs(name, "revealed") if to == name else None
         if out:
             writable(out)
+        record = Record(config, name, "reveal", model=config.party(name).model)
 
     def program(party: Party) -> PartyReport:
+        record.begin(party)
         plain = reveal_model(party, model, config.names.index(to))
         if plain is not None and out is not None:
             plain.save(out, key)
-        return PartyReport(PartyCosts.of(party, name))
+        costs = PartyCosts.of(party, name)
+        record.end(party, {"to": to}, {"model": model.facts.pairing})
+        return PartyReport(costs, record=record.report)
 
     report = connected(config, name, program, doing="the model was revealed")
     write_reports(out, None, report, None)
+    record.settle()
     return report

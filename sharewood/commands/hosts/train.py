@@ -17,6 +17,7 @@ from mpc.party import Party
 from protocols.offline.pairwise.prepared import Prepared
 from protocols.runtime.workers.keeper import run_apart
 from secure_tree.public.config import TrainConfig
+from secure_tree.public.exact import digest
 from secure_tree.training.checkpoint import Checkpoints
 from sharewood.commands.options import Audited, Config, FilesKey, Json, PartyName, Passphrase, RayAddress, Shards
 from sharewood.job.config import HostsConfig
@@ -24,6 +25,7 @@ from sharewood.job.files import own_half, own_ray, training_tables
 from sharewood.job.owners import contributed
 from sharewood.job.session import bringing, on_workers
 from sharewood.job.work import fit
+from sharewood.record.keeping import Record
 from sharewood.report.figures import InputFiles, Run
 from sharewood.report.live import watching
 from sharewood.report.progress import Watch
@@ -127,12 +129,16 @@ def _train(
             stack.enter_context(alone_in(checkpoints.folder))
         own = config.party(name)
         read = InputFiles.of(train_data=own.train_data, test_data=own.test_data)
+        record = Record(
+            config, name, "train", train_data=own.train_data, test_data=own.test_data, continue_from=own.continue_from
+        )
         material = own.prepared
         prepared = Prepared(material, config.names.index(name), config.names, key) if material else None
 
     def program(party: Party) -> TrainingReport:
         # After the parties have connected: it may take longer than the other's `patience`.
         warm_up(config.offline, config.ot)
+        record.begin(party)
         with contributed(config, name, key, without) as owners:
             asked, minimum = parameters.model_dump(), own.minimum_rows
             estimator = fit(party, asked, rows, validation, checkpoints, watch, minimum, before, owners)
@@ -140,8 +146,24 @@ def _train(
         estimator.model.save(out, key)
         known, used = estimator.model.facts, estimator.config
         trees = RoundsOfTrees.of(estimator, checkpoints.done if checkpoints else None)
+        costs = PartyCosts.of(party, name, trees=None if resume else trees.grown)
+        record.end(
+            party,
+            used.model_dump(mode="json"),
+            {
+                "model": known.pairing,
+                "continues": before and before.facts.pairing,
+                "features": len(known.names),
+                "names": digest(known.names),
+                "owners": {owner: [id, count] for owner, id, count in known.owners},
+                "rounds": trees.kept,
+                "validation_rows": list(known.validation_rows),
+                "metrics": {metric: curve[-1][1] for metric, curve in estimator.curves.items() if curve},
+            },
+            rows=known.layout.rows[party.rank],
+        )
         return TrainingReport(
-            costs=PartyCosts.of(party, name, trees=None if resume else trees.grown),
+            costs=costs,
             run=Run.now(known.pairing, read, model=out),
             data=TrainingTables(
                 list(known.layout.rows[:2]),
@@ -156,6 +178,7 @@ def _train(
             curve=estimator.curve,
             curves=estimator.curves,
             division=ShardTables.of(estimator),
+            record=record.report,
         )
 
     try:
@@ -169,6 +192,7 @@ def _train(
     from sharewood.page import training_page
 
     write_reports(out, training_page(name, config.names, report), report, json)
+    record.settle()
     return report
 
 

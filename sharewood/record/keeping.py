@@ -1,0 +1,274 @@
+"""How a run between hosts ends with a record: a statement about it that both parties sign with their keys of TLS.
+
+Functionality  each party brings what it knows -> one line in the ledgers of both, with two signatures, or none
+Messages       record.begin: the lines and head of the ledger; record.facts: a party's part of the statement;
+               record.signature: its signature of the whole                         (a round each, in full duplex)
+Cost           `cost` has the bytes of the two signatures and the rounds; facts have as many bytes as they say
+Security       a signature is checked before its line is written. The exchange is not fair: who stops after it has
+               received the other's signature may have a record that the other lacks, until their next run
+Source         hash chains: Haber and Stornetta, Journal of Cryptology 3(2), 1991
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import math
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from pydantic import Field
+
+from mpc.errors import DataError, PeerFailure, SharewoodError
+from mpc.host.files import write_once
+from mpc.host.ledger import Ledger, canonical, hash_of
+from mpc.party import Party
+from protocols.transport.channel import Channel
+from secure_tree.agreement.messages import VERSION, Count, Hexadecimal, Line, Message, Text, exchange
+from sharewood import __version__
+from sharewood.job.config import HostsConfig
+from sharewood.record.signatures import is_signed, sign
+from sharewood.record.verify import FORMAT, KIND, certificates_in, checked_record, fingerprint, is_record
+from sharewood.report.digests import kept_key, keyed_digest
+from sharewood.report.figures import merge_texts
+from sharewood.tables.files import writable
+
+log = logging.getLogger("sharewood")
+# Rounds of a record: at the beginning of a run, and at its end.
+ROUNDS = 1, 2
+
+
+class Heads(Message):
+    """The number of lines of this party's ledger, the hash of the last one, and the line itself."""
+
+    lines: Count
+    head: Hexadecimal
+    last: Line | None
+
+
+class Facts(Heads):
+    """A party's part of a statement. common: what must be equal at both, in JSON; learned: what this party learned."""
+
+    job: Text
+    release: Text
+    seconds: Count
+    token: Hexadecimal
+    rows: Count | None
+    tables: dict[Text, Hexadecimal]
+    learned: list[Line]
+    answered: dict[Text, Count]
+    common: Line
+
+
+class Signature(Message):
+    """A signature of the statement, in hexadecimal."""
+
+    signature: Annotated[str, Field(max_length=2048)]
+
+
+class Record:
+    """The record of a run at one party, which is written if the party keeps a ledger and is connected by TLS.
+
+    `read` are the files that the run reads, by role. Keyed digests of them are in the statement; their key is made of
+    the file LEDGER.key, which stays at this party. Raises DataError.
+    """
+
+    def __init__(self, config: HostsConfig, name: str, job: str, **read: Path | None) -> None:
+        self._config, self._name, self._job = config, name, job
+        path = config.party(name).ledger
+        self._ledger = None if path is None else Ledger(path)
+        self._token, self._tables = secrets.token_hex(16), dict[str, str]()
+        self._failure: SharewoodError | None = None
+        self.line: dict[str, Any] | None = None
+        if path:
+            writable(path)
+            key = table_key(kept_key(key_file(path)), self._token)
+            self._tables = {role: keyed_digest(key, file) for role, file in read.items() if file}
+
+    def begin(self, party: Party) -> None:
+        """Check before a run that both ledgers have the same lines. Raises DataError, and ConfigError of versions."""
+        if self._ledger is None:
+            return
+        if not isinstance(party.link, Channel) or not party.link.certificate:
+            log.warning("there is no record of this run: the parties are not connected by TLS")
+            self._ledger = None
+            return
+        self._credentials = self._config.credentials(self._name)
+        own = x509.load_pem_x509_certificates(self._credentials.certificate)
+        theirs = x509.load_der_x509_certificate(party.link.certificate)
+        self._certificates = own[0], theirs
+        for who, chain in ((self._name, own), (party.link.peer, [theirs])):
+            place = self._ledger.path.with_name(f"{who}.{fingerprint(chain[0])[:16]}.crt")
+            write_once(place, b"".join(each.public_bytes(Encoding.PEM) for each in chain))
+        with self._ledger.turn(party.rank):
+            self._agree(party, exchange(party, "record.begin", Heads.of(**_heads(self._ledger))))
+
+    def end(
+        self,
+        party: Party,
+        configuration: Mapping[str, Any],
+        results: Mapping[str, Any],
+        *,
+        rows: int | None = None,
+        entries: Sequence[int] = (),
+        answered: Mapping[str, int] | None = None,
+    ) -> None:
+        """State what was done, and write the line that both have signed; `settle` raises what has failed.
+
+        `configuration` and `results` must be the same at both parties; `rows` are this party's, `entries` the numbers
+        of lines that the run itself has written, and `answered` the rows of each client.
+        """
+        if self._ledger is None or self._failure:
+            return
+        asked = {**configuration, "session": self._config.network.expected(True)}
+        parts = {"configuration": asked, "results": results, "entries": entries}
+        try:
+            with self._ledger.turn(party.rank):
+                mine = Facts.of(
+                    **_heads(self._ledger),
+                    job=self._job,
+                    release=__version__,
+                    seconds=int(time.time()),
+                    token=self._token,
+                    rows=rows,
+                    tables=self._tables,
+                    learned=merge_texts([*party.revealed, *party.released]),
+                    answered=dict(answered or {}),
+                    common=canonical(_plain(parts)),
+                )
+                theirs = exchange(party, "record.facts", mine)
+                self._agree(party, theirs)
+                line = self._signed(party, mine, theirs)
+                self._ledger.append(line, again=True)
+        except SharewoodError as failure:
+            self._failure = failure
+            return
+        entry = json.loads(line)
+        self.line = {"number": entry["number"], "hash": hash_of(line), "run": entry["run"]}
+
+    @property
+    def report(self) -> dict[str, Any] | None:
+        """What the report of the run says: the line, why there is none, or nothing if none is kept."""
+        return {"failure": str(self._failure)} if self._failure else self.line
+
+    def settle(self) -> None:
+        """Raise the failure of a record that was due; the results of the run are complete."""
+        if self._failure:
+            raise type(self._failure)(
+                f"this run has no record, and its results are written: {self._failure}; they can be used, but nobody "
+                "can prove what both agreed to"
+            )
+
+    def _signed(self, party: Party, mine: Facts, theirs: Facts) -> str:
+        """Build the statement, and return its line with both signatures. Raises ConfigError, DataError, PeerFailure."""
+        assert self._ledger is not None, "a ledger is kept"
+        here, there = (json.loads(facts.common) for facts in (mine, theirs))
+        if mine.job != theirs.job:
+            raise DataError(f"the parties disagree on the job: {mine.job} here, {theirs.job} at the other")
+        if here != there or mine.common != theirs.common:
+            raise DataError(f"the parties disagree on the statement: {_difference(here, there)}")
+        step = 1 if party.rank == 0 else -1
+        names, facts, certificates = self._config.names, [mine, theirs][::step], self._certificates[::step]
+        entry = {
+            "kind": KIND,
+            "format": FORMAT,
+            "run": _sha256(facts[0].token + facts[1].token + self._ledger.head)[:32],
+            "job": mine.job,
+            "messages": VERSION,
+            "parties": {
+                name: {
+                    "certificate": fingerprint(certificate),
+                    "time": datetime.fromtimestamp(own.seconds, UTC).isoformat(),
+                    **own.model_dump(include={"release", "rows", "tables", "token", "learned", "answered"}),
+                }
+                for name, own, certificate in zip(names, facts, certificates, strict=True)
+            },
+            **here,
+            "configuration_digest": _sha256(canonical(here["configuration"])),
+            "entries": {str(number): hash_of(self._ledger.lines[number]) for number in here["entries"]},
+            "spent": spent(self._ledger),
+        }
+        statement = self._ledger.next(entry)
+        own = sign(self._credentials, statement)
+        other = exchange(party, "record.signature", Signature.of(signature=own)).signature
+        if not is_signed(self._certificates[1], statement, other):
+            raise PeerFailure(f"the signature of {party.link.peer} does not match the statement")
+        signatures = {self._name: own, party.link.peer: other}
+        return canonical({**json.loads(statement), "signatures": signatures})
+
+    def _agree(self, party: Party, theirs: Heads) -> None:
+        assert self._ledger is not None, "a ledger is kept"
+        # Party 1 may have said what its ledger has while party 0 still waited for its turn.
+        self._ledger.agree(theirs.lines, theirs.head, theirs.last, self._mends(), behind=party.rank == 0)
+
+    def _mends(self) -> Callable[[str], None]:
+        """Return the check of a line that the other party has written alone: both have signed it."""
+        assert self._ledger is not None, "a ledger is kept"
+        folder = self._ledger.path.parent
+
+        def check(line: str) -> None:
+            if is_record(json.loads(line)):
+                paths = [p for name in self._config.names for p in folder.glob(f"{name}.*.crt")]
+                checked_record(line, certificates_in(paths))
+
+        return check
+
+
+def key_file(ledger: Path) -> Path:
+    """Return the file with the key of a party's digests, beside its ledger."""
+    return ledger.with_name(ledger.name + ".key")
+
+
+def table_key(key: bytes, token: str) -> bytes:
+    """Return the key of one record's digests: who learns it can test tables against this record, and no other."""
+    return hmac.digest(key, b"sharewood tables " + bytes.fromhex(token), "sha256")
+
+
+def spent(ledger: Ledger) -> dict[str, dict[str, float]]:
+    """Return the bits and rho that the releases in a ledger have told about each label."""
+    found: dict[str, dict[str, float]] = {}
+    for entry in ledger.entries:
+        if entry.get("kind") == "explore":
+            of_label = found.setdefault(entry["label"], {"bits": 0, "rho": 0.0})
+            for unit in of_label:
+                of_label[unit] += entry[unit]
+    return found
+
+
+def cost(signature_bytes: int = 64) -> tuple[int, int]:
+    """Return the rounds of a record and the bytes of both parties' signatures, of ECDSA on P-256 by default."""
+    return sum(ROUNDS), 2 * 2 * signature_bytes
+
+
+def _heads(ledger: Ledger) -> dict[str, Any]:
+    return {"lines": len(ledger.lines), "head": ledger.head, "last": ledger.last}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it; numbers that are not finite become null."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _difference(here: Any, there: Any, of: str = "") -> str:
+    """Name the first part in which two objects differ."""
+    if isinstance(here, dict) and isinstance(there, dict):
+        for name in sorted(here.keys() | there.keys()):
+            if here.get(name) != there.get(name):
+                return _difference(here.get(name), there.get(name), f"{of}.{name}".lstrip("."))
+    return f"{of or 'its form'}: {here!r:.60} here, {there!r:.60} at the other"
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
