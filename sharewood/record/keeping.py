@@ -18,7 +18,8 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +28,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from pydantic import Field
 
-from mpc.errors import DataError, PeerFailure, SharewoodError
+from mpc.errors import ConfigError, DataError, PeerFailure, SharewoodError
 from mpc.host.files import write_once
 from mpc.host.ledger import Ledger, canonical, hash_of
 from mpc.party import Party
@@ -44,6 +45,7 @@ from sharewood.tables.files import writable
 log = logging.getLogger("sharewood")
 # Rounds of a record: at the beginning of a run, and at its end.
 ROUNDS = 1, 2
+DAY = 86_400
 
 
 class Heads(Message):
@@ -87,7 +89,10 @@ class Record:
         self._ledger = None if path is None else Ledger(path)
         self._token, self._tables = secrets.token_hex(16), dict[str, str]()
         self._failure: SharewoodError | None = None
+        self._day = int(time.time()) // DAY
         self.line: dict[str, Any] | None = None
+        # Whether this party has both signatures; if it cannot write the line, the other party has it.
+        self.signed = False
         if path:
             writable(path)
             key = table_key(kept_key(key_file(path)), self._token)
@@ -103,13 +108,16 @@ class Record:
             return
         self._credentials = self._config.credentials(self._name)
         own = x509.load_pem_x509_certificates(self._credentials.certificate)
-        theirs = x509.load_der_x509_certificate(party.link.certificate)
-        self._certificates = own[0], theirs
-        for who, chain in ((self._name, own), (party.link.peer, [theirs])):
+        other = x509.load_der_x509_certificate(party.link.certificate)
+        self._certificates = own[0], other
+        for who, chain in ((self._name, own), (party.link.peer, [other])):
             place = self._ledger.path.with_name(f"{who}.{fingerprint(chain[0])[:16]}.crt")
             write_once(place, b"".join(each.public_bytes(Encoding.PEM) for each in chain))
-        with self._ledger.turn(party.rank):
-            self._agree(party, exchange(party, "record.begin", Heads.of(**_heads(self._ledger))))
+        with self._turn(party) as kept_out:
+            theirs = exchange(party, "record.begin", Heads.of(**_heads(self._ledger)))
+            if kept_out:
+                raise kept_out
+            self._agree(party, theirs)
 
     def end(
         self,
@@ -120,18 +128,20 @@ class Record:
         rows: int | None = None,
         entries: Sequence[int] = (),
         answered: Mapping[str, int] | None = None,
+        learned: Sequence[str] = (),
     ) -> None:
         """State what was done, and write the line that both have signed; `settle` raises what has failed.
 
         `configuration` and `results` must be the same at both parties; `rows` are this party's, `entries` the numbers
-        of lines that the run itself has written, and `answered` the rows of each client.
+        of lines that the run itself has written, `answered` the rows of each client, and `learned` what this party has
+        learned besides what `party` has recorded.
         """
-        if self._ledger is None or self._failure:
+        if self._ledger is None:
             return
+        self._failure, self.line, self.signed = None, None, False
         asked = {**configuration, "session": self._config.network.expected(True)}
-        parts = {"configuration": asked, "results": results, "entries": entries}
         try:
-            with self._ledger.turn(party.rank):
+            with self._turn(party) as kept_out:
                 mine = Facts.of(
                     **_heads(self._ledger),
                     job=self._job,
@@ -140,19 +150,25 @@ class Record:
                     token=self._token,
                     rows=rows,
                     tables=self._tables,
-                    learned=merge_texts([*party.revealed, *party.released]),
+                    learned=merge_texts([*learned, *party.revealed, *party.released]),
                     answered=dict(answered or {}),
-                    common=canonical(_plain(parts)),
+                    common=canonical(_plain({"configuration": asked, "results": results, "entries": entries})),
                 )
                 theirs = exchange(party, "record.facts", mine)
-                self._agree(party, theirs)
-                line = self._signed(party, mine, theirs)
+                self._day = max(mine.seconds, theirs.seconds) // DAY
+                line = self._signed(party, mine, theirs, kept_out)
+                self.signed = True
                 self._ledger.append(line, again=True)
         except SharewoodError as failure:
             self._failure = failure
             return
         entry = json.loads(line)
         self.line = {"number": entry["number"], "hash": hash_of(line), "run": entry["run"]}
+
+    @property
+    def due(self) -> bool:
+        """Whether a new day, by UTC, has begun since the last record."""
+        return self._ledger is not None and int(time.time()) // DAY > self._day
 
     @property
     def report(self) -> dict[str, Any] | None:
@@ -167,13 +183,45 @@ class Record:
                 "can prove what both agreed to"
             )
 
-    def _signed(self, party: Party, mine: Facts, theirs: Facts) -> str:
-        """Build the statement, and return its line with both signatures. Raises ConfigError, DataError, PeerFailure."""
+    @contextmanager
+    def _turn(self, party: Party) -> Iterator[DataError | None]:
+        """Yield in this run's turn at the ledger, or why it has none: the other party must be answered all the same."""
+        assert self._ledger is not None, "a ledger is kept"
+        with ExitStack() as stack:
+            failure = None
+            try:
+                stack.enter_context(self._ledger.turn(party.rank))
+            except DataError as error:
+                failure = error
+            yield failure
+
+    def _signed(self, party: Party, mine: Facts, theirs: Facts, kept_out: DataError | None) -> str:
+        """Exchange signatures of the statement, and return its line. Raises ConfigError, DataError, PeerFailure."""
+        statement, own, failure = "", "", None
+        try:
+            if kept_out:
+                raise kept_out
+            self._agree(party, theirs)
+            statement = self._statement(party, mine, theirs)
+            own = sign(self._credentials, statement)
+        except (ConfigError, DataError) as error:
+            failure = error
+        other = exchange(party, "record.signature", Signature.of(signature=own)).signature
+        if failure:
+            raise failure
+        if not other:
+            raise PeerFailure(f"{party.link.peer} does not sign; its log has the reason")
+        if not is_signed(self._certificates[1], statement, other):
+            raise PeerFailure(f"the signature of {party.link.peer} does not match the statement")
+        return canonical({**json.loads(statement), "signatures": {self._name: own, party.link.peer: other}})
+
+    def _statement(self, party: Party, mine: Facts, theirs: Facts) -> str:
+        """Return the line without signatures. Raises DataError if the parties disagree."""
         assert self._ledger is not None, "a ledger is kept"
         here, there = (json.loads(facts.common) for facts in (mine, theirs))
         if mine.job != theirs.job:
             raise DataError(f"the parties disagree on the job: {mine.job} here, {theirs.job} at the other")
-        if here != there or mine.common != theirs.common:
+        if mine.common != theirs.common:
             raise DataError(f"the parties disagree on the statement: {_difference(here, there)}")
         step = 1 if party.rank == 0 else -1
         names, facts, certificates = self._config.names, [mine, theirs][::step], self._certificates[::step]
@@ -196,13 +244,7 @@ class Record:
             "entries": {str(number): hash_of(self._ledger.lines[number]) for number in here["entries"]},
             "spent": spent(self._ledger),
         }
-        statement = self._ledger.next(entry)
-        own = sign(self._credentials, statement)
-        other = exchange(party, "record.signature", Signature.of(signature=own)).signature
-        if not is_signed(self._certificates[1], statement, other):
-            raise PeerFailure(f"the signature of {party.link.peer} does not match the statement")
-        signatures = {self._name: own, party.link.peer: other}
-        return canonical({**json.loads(statement), "signatures": signatures})
+        return self._ledger.next(entry)
 
     def _agree(self, party: Party, theirs: Heads) -> None:
         assert self._ledger is not None, "a ledger is kept"

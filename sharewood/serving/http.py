@@ -148,7 +148,7 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
             except DataError as error:
                 raise HTTPException(422, str(error)) from None
             charged(request, len(features))
-            job = Job(features, ids, body.reasons or 0)
+            job = Job(features, ids, body.reasons or 0, client=request.state.client.name)
             margins = await _margins(service, job)
             counted(request, began)
             shown, output = _shown(service, margins)
@@ -180,7 +180,7 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
                 422, f"half: must have 1 to {offer.most} rows of {offer.width} words of 64 bits, in base64"
             )
         charged(request, len(keys))
-        margins = await _margins(service, HalfJob(body.id, keys))
+        margins = await _margins(service, HalfJob(body.id, keys, client=request.state.client.name))
         counted(request, began)
         return HalfOfMargins(model=offer.model, half=to_text(margins))
 

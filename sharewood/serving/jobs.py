@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mpc.errors import SharewoodError
+from sharewood.job.sections import SHARED
 
 # Ids of requests that are remembered, so that none is answered twice.
 _MOST_KNOWN = 1 << 17
@@ -32,9 +33,10 @@ class Refused(SharewoodError):
 
 @dataclass(eq=False)
 class Asked:
-    """A request; `margins` is a future of its answer."""
+    """A request of a client; `margins` is a future of its answer."""
 
     margins: Future[np.ndarray] = field(default_factory=Future, kw_only=True)
+    client: str = field(default=SHARED, kw_only=True)
 
     def end(self, outcome: np.ndarray | SharewoodError) -> None:
         """Answer the request, or end it without an answer."""

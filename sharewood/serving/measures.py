@@ -21,6 +21,9 @@ class ServiceMeasures:
         self.predictions = Counter("sharewood_predictions", "Requests for predictions", ["client", "status"], **kept)
         self.rows = Counter("sharewood_client_rows", "Rows that clients asked for and got", ["client"], **kept)
         self.seconds = Histogram("sharewood_request_seconds", "Answered requests", buckets=_SECONDS, **kept)
+        self.records = Counter(
+            "sharewood_records", "Records that both services have signed, or not", ["signed"], **kept
+        )
         self.queued = Gauge("sharewood_queued_rows", "Rows waiting for a batch", **kept)
         self._batches = Histogram("sharewood_batch_seconds", "Batches", ["asked_by"], buckets=_SECONDS, **kept)
         self._rows = Counter("sharewood_batch_rows", "Rows of batches, including padding", ["asked_by"], **kept)

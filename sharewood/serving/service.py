@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from secure_tree.public.config import Method
 from secure_tree.public.names import columns_behind
 from sharewood.job.config import HostsConfig
 from sharewood.job.session import connected
+from sharewood.record.keeping import Record
 from sharewood.serving.batches import CLIENTS, Answers, Batches, BatchShape, Ready, padded
 from sharewood.serving.jobs import HalfJob, Halves, Job, JobPart, Queue, Refused, Unavailable
 from sharewood.serving.measures import ServiceMeasures
@@ -101,6 +103,14 @@ class Service:
             self.model, method, owners, self.settings.largest_batch, config.predict.mac, self._request()
         )
         self._queue = Queue(self.settings.queue_rows)
+        self._record = Record(
+            config,
+            name,
+            "serve",
+            model=config.party(name).model,
+            predict_data=config.party(name).predict_data if self._table else None,
+        )
+        self._answered, self._learned = Counter[str](), set[str]()
         self.halves = Halves(MOST_HALVES, self.settings.queue_rows)
         self.measures = ServiceMeasures()
         self._stopping = Event()
@@ -200,6 +210,10 @@ class Service:
         if request := self._batches.request:
             agree_on_reasons(party, request.facts())
         assert isinstance(party.randomness, Supply) and isinstance(link, Channel), "between hosts"
+        try:
+            self._record.begin(party)
+        except DataError as error:
+            log.error("there will be no record of this session: %s", error)
         self._waits("correlated randomness is being made")
         self._batches.begin(party)
         ready = Ready(self._batches, party.randomness, settings.ahead_bytes, party.matrices)
@@ -220,6 +234,7 @@ class Service:
                 halves={id: len(job) for id, job in waiting.items()},
                 opening=begun.opening if begun else b"",
                 leaves=leaves,
+                closes=self._record.due,
             )
             explained = self._batches.explains
             turns = take_turn(party, mine, settings.largest_batch, self._owners, self.by_id, explained)
@@ -229,9 +244,31 @@ class Service:
                 if turn.rows:
                     self._predict(party, ready, BatchShape(owner, turn.rows, turn.reasons), turn.ids, parts)
             self._predict_halves(party, ready, waiting, turns, begun)
+            if leaves or any(turn.closes for turn in turns):
+                self._state_answers(party)
             self.measures.moved(link.wire_sent, link.wire_received, ready.held)
         if not self._stopping.is_set():
             self._waits(f"{self.peer} has left")
+
+    def _state_answers(self, party: Party) -> None:
+        """Make the record of what was answered since the last one. Raises PeerFailure."""
+        asked = {**self.config.predict.model_dump(include={"method", "to", "mac"}), "halves": self.settings.halves}
+        self._record.end(
+            party,
+            asked,
+            {"model": self.model.facts.pairing},
+            rows=sum(self._answered.values()),
+            answered=self._answered,
+            learned=sorted(self._learned),
+        )
+        if not (report := self._record.report):
+            return
+        self.measures.records.labels(str(self._record.signed).lower()).inc()
+        if self._record.signed:
+            self._answered.clear()
+            self._learned.clear()
+        if "failure" in report:
+            log.error("the ledger has no record of the last answers: %s", report["failure"])
 
     def _next(self, link: Channel) -> list[JobPart]:
         """Wait until a party has rows for a batch, or halves of rows, or leaves; return this party's rows."""
@@ -312,6 +349,8 @@ class Service:
         ends = np.cumsum([len(job) for job in jobs])
         for job, end in zip(jobs, ends, strict=True):
             job.end(margins[:, end - len(job) : end])
+            self._answered[job.client] += len(job)
+            self._learned.add("nothing of the rows whose halves clients sent")
         self.measures.batch("clients", shape.rows, time.perf_counter() - began)
 
     def _answer(self, parts: list[JobPart], answers: Answers, unknown: set[int]) -> None:
@@ -321,6 +360,10 @@ class Service:
             ids = (part.job.ids or [])[part.rows]
             missing = [one for place, one in zip(range(start, end), ids, strict=False) if place in unknown]
             part.job.add(answers.margins[start:end], answers.reasons[start:end], missing, self.peer)
+            self._answered[part.job.client] += len(part) - len(missing)
+            self._learned.add("predictions of the rows that its clients asked for")
+            if part.job.top:
+                self._learned.add("the strongest reasons of rows that its clients asked for")
             start = end
 
 

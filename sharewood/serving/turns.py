@@ -44,7 +44,7 @@ class ServiceFacts(Message):
 
 class Turn(Message):
     """Padded rows of this party's next batch (0: none), whether they are to be explained, by columns their ids; the
-    rows of halves that wait, by request, and their opening; and whether this was its last turn.
+    rows of halves that wait, by request, and their opening; whether this was its last turn, and whether a record is due.
     """
 
     rows: Rows
@@ -53,6 +53,7 @@ class Turn(Message):
     halves: Annotated[dict[Hexadecimal, Rows], Field(max_length=MOST_HALVES)]
     opening: Annotated[bytes, Field(max_length=MOST_OPENED)] = b""
     leaves: bool
+    closes: bool = False
 
 
 class Held(Message):
