@@ -104,7 +104,7 @@ class Ledger:
         self.lines.append(line)
 
     @contextmanager
-    def turn(self, rank: int) -> Iterator[None]:
+    def turn(self, rank: int, patience: float = _PATIENCE) -> Iterator[None]:
         """Read the file again; until the block ends, no other run of this pair agrees on a line. Raises DataError.
 
         Party 0 keeps the others out, at its host: two runs that wait for each other would otherwise never end.
@@ -113,13 +113,13 @@ class Ledger:
             self.read()
             yield
             return
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + patience
         with file_errors():
             held = os.open(f"{self.path}.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             while not _locked(held):
                 if time.monotonic() > until:
-                    raise DataError(f"{self.path}: another run has been writing for {_PATIENCE:.0f} s: run again later")
+                    raise DataError(f"{self.path}: another run has been writing for {patience:g} s: run again later")
                 time.sleep(_PAUSE)
             self.read()
             yield
@@ -162,7 +162,7 @@ class Ledger:
         try:
             entry = json.loads(line)
             return "\n" not in line and (entry["number"], entry["previous"]) == (len(self.lines), self.head)
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             return False
 
 

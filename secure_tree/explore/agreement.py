@@ -196,14 +196,14 @@ def _joined(
     exponent = None if given == [None] * len(given) else max(e or 0 for e in given)
     bits = released_bits(config, rows, features, bins)
     run = pairing_id(first.token, second.token)
-    earlier = [each for each in _releases(ledger) if each.label == config.label] if ledger else []
+    earlier = [each for each in releases(ledger) if each.label == config.label] if ledger else []
     spent, rho = sum(each.bits for each in earlier), sum(each.rho for each in earlier)
     return Explored(
         config, run, names, categories, rows, holder, bins, periods, exponent, bits, spent, rho, first.seconds, owners
     )
 
 
-def _releases(ledger: Ledger) -> list[Release]:
+def releases(ledger: Ledger) -> list[Release]:
     """Return the earlier releases. Raises DataError, since a line may be the other party's."""
     try:
         return [validated(Release, entry) for entry in ledger.entries if entry.get("kind") == "explore"]

@@ -3,7 +3,7 @@
 Functionality  each party brings what it knows -> one line in the ledgers of both, with two signatures, or none
 Messages       record.begin: the lines and head of the ledger; record.facts: a party's part of the statement;
                record.signature: its signature of the whole                         (a round each, in full duplex)
-Cost           `cost` has the bytes of the two signatures and the rounds; facts have as many bytes as they say
+Cost           `cost`: a round for each message; the bytes are those of the facts, the configuration and two lines
 Security       a signature is checked before its line is written. The exchange is not fair: who stops after it has
                received the other's signature may have a record that the other lacks, until their next run
 Source         hash chains: Haber and Stornetta, Journal of Cryptology 3(2), 1991
@@ -33,7 +33,9 @@ from mpc.host.files import write_once
 from mpc.host.ledger import Ledger, canonical, hash_of
 from mpc.party import Party
 from protocols.transport.channel import Channel
+from protocols.transport.codec import encode
 from secure_tree.agreement.messages import VERSION, Count, Hexadecimal, Line, Message, Text, exchange
+from secure_tree.explore.agreement import releases
 from sharewood import __version__
 from sharewood.job.config import HostsConfig
 from sharewood.record.signatures import is_signed, sign
@@ -43,8 +45,6 @@ from sharewood.report.figures import merge_texts
 from sharewood.tables.files import writable
 
 log = logging.getLogger("sharewood")
-# Rounds of a record: at the beginning of a run, and at its end.
-ROUNDS = 1, 2
 DAY = 86_400
 
 
@@ -90,6 +90,8 @@ class Record:
         self._token, self._tables = secrets.token_hex(16), dict[str, str]()
         self._failure: SharewoodError | None = None
         self._day = int(time.time()) // DAY
+        # Seconds to wait for other runs.
+        self.patience = 60.0
         self.line: dict[str, Any] | None = None
         # Whether this party has both signatures; if it cannot write the line, the other party has it.
         self.signed = False
@@ -190,7 +192,7 @@ class Record:
         with ExitStack() as stack:
             failure = None
             try:
-                stack.enter_context(self._ledger.turn(party.rank))
+                stack.enter_context(self._ledger.turn(party.rank, self.patience))
             except DataError as error:
                 failure = error
             yield failure
@@ -218,11 +220,11 @@ class Record:
     def _statement(self, party: Party, mine: Facts, theirs: Facts) -> str:
         """Return the line without signatures. Raises DataError if the parties disagree."""
         assert self._ledger is not None, "a ledger is kept"
-        here, there = (json.loads(facts.common) for facts in (mine, theirs))
+        here = json.loads(mine.common)
         if mine.job != theirs.job:
             raise DataError(f"the parties disagree on the job: {mine.job} here, {theirs.job} at the other")
         if mine.common != theirs.common:
-            raise DataError(f"the parties disagree on the statement: {_difference(here, there)}")
+            raise DataError(f"the parties disagree on the statement: {_difference(here, _parsed(theirs.common))}")
         step = 1 if party.rank == 0 else -1
         names, facts, certificates = self._config.names, [mine, theirs][::step], self._certificates[::step]
         entry = {
@@ -277,17 +279,17 @@ def table_key(key: bytes, token: str) -> bytes:
 def spent(ledger: Ledger) -> dict[str, dict[str, float]]:
     """Return the bits and rho that the releases in a ledger have told about each label."""
     found: dict[str, dict[str, float]] = {}
-    for entry in ledger.entries:
-        if entry.get("kind") == "explore":
-            of_label = found.setdefault(entry["label"], {"bits": 0, "rho": 0.0})
-            for unit in of_label:
-                of_label[unit] += entry[unit]
+    for release in releases(ledger):
+        of_label = found.setdefault(release.label, {"bits": 0, "rho": 0.0})
+        of_label["bits"] += release.bits
+        of_label["rho"] += release.rho
     return found
 
 
-def cost(signature_bytes: int = 64) -> tuple[int, int]:
-    """Return the rounds of a record and the bytes of both parties' signatures, of ECDSA on P-256 by default."""
-    return sum(ROUNDS), 2 * 2 * signature_bytes
+def cost(*sent: Message) -> tuple[int, int]:
+    """Return the rounds of the messages that a party sends for a record, and their bytes."""
+    trees = ({"version": VERSION, **message.model_dump()} for message in sent)
+    return len(sent), sum(len(part) for tree in trees for part in encode(tree))
 
 
 def _heads(ledger: Ledger) -> dict[str, Any]:
@@ -301,6 +303,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _parsed(text: str) -> Any:
+    """Return what JSON of the other party says, None if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _difference(here: Any, there: Any, of: str = "") -> str:

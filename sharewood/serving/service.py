@@ -110,6 +110,7 @@ class Service:
             model=config.party(name).model,
             predict_data=config.party(name).predict_data if self._table else None,
         )
+        self._record.patience = 1.0  # rather none today than no answers
         self._answered, self._learned = Counter[str](), set[str]()
         self.halves = Halves(MOST_HALVES, self.settings.queue_rows)
         self.measures = ServiceMeasures()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 
 import pytest
 
@@ -97,3 +98,52 @@ def test_a_ledger_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(DataError, match="cannot be read"):
         Ledger(tmp_path / "folder")
+
+
+def test_a_line_that_another_run_has_written_is_read_again(tmp_path):
+    here, there = filled(tmp_path / "ledger"), Ledger(tmp_path / "ledger")
+    line = here.next({"kind": "test", "what": "mended"})
+    there.append(line)
+    here.append(line, again=True)
+    assert here.lines == there.lines and len(Ledger(here.path).lines) == 4
+    with pytest.raises(DataError, match="does not follow"):
+        here.append(line)
+    # A run that has not read the file since writes no second line of the same number.
+    with pytest.raises(DataError, match="does not follow"):
+        there.append(Ledger(tmp_path / "other").next({"kind": "test"}), again=True)
+
+
+def test_what_a_full_disk_leaves_is_removed(tmp_path, monkeypatch):
+    ledger = filled(tmp_path / "ledger")
+    line, before = ledger.next({"kind": "test", "what": "x" * 1000}), ledger.path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, limits[1]))
+    try:
+        with pytest.raises(DataError, match="the ledger cannot be written"):
+            ledger.append(line)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert ledger.path.read_bytes() == before
+    ledger.append(line)
+    assert Ledger(ledger.path).lines[-1] == line
+
+
+def test_one_party_that_read_its_ledger_some_lines_ago(tmp_path):
+    here = filled(tmp_path / "here", 5)
+    for count, head in ((0, START), (2, json.loads(here.lines[2])["previous"]), (5, here.head)):
+        here.agree(count, head, None, behind=True)
+    for count, head in ((0, "1" * 64), (2, here.head), (6, here.head)):
+        with pytest.raises(DataError, match="the ledgers of the parties differ"):
+            here.agree(count, head, None, behind=True)
+
+
+def test_a_line_is_mended_only_after_a_check(tmp_path):
+    here, there = filled(tmp_path / "here"), filled(tmp_path / "there")
+    there.append(there.next({"kind": "test"}))
+
+    def check(line):
+        raise DataError(f"no: {json.loads(line)['number']}")
+
+    with pytest.raises(DataError, match="no: 3"):
+        here.agree(len(there.lines), there.head, there.last, check)
+    assert len(Ledger(here.path).lines) == 3

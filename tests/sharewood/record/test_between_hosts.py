@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -116,6 +118,34 @@ def test_what_is_wrong_is_said_in_one_sentence(place, tmp_path):
     ):
         status, _, log = sharewood("record", *arguments, cwd=tmp_path)
         assert status == 2 and sentence in log and log.count("\n") == 1, log
+
+
+# A command whose process ends at once, as if it were killed, where it would write a line of the ledger.
+KILLED = """
+import os
+from mpc.host.ledger import Ledger
+Ledger.append = lambda *_, **__: os._exit(9)
+from sharewood.cli import main
+main()
+"""
+
+
+@pytest.mark.long
+def test_a_party_that_is_killed_between_signature_and_line(place):
+    before = len(Ledger(place / "a_ledger.jsonl").lines)
+    arguments = "reveal", "--to", "party_b", "--config"
+    with dealing(1, cwd=place):
+        killed = subprocess.Popen(
+            [sys.executable, "-c", KILLED, *arguments, "party_a.toml", "--party", "party_a"], cwd=place
+        )
+        status, said, log = sharewood(*arguments, "party_b.toml", "--party", "party_b", cwd=place)
+        assert killed.wait(100) == 9 and status == 0, log
+    assert f"number {before} of the ledger is a record" in said
+    assert [len(Ledger(place / f"{p}_ledger.jsonl").lines) - before for p in "ab"] == [0, 1]
+    with dealing(1, cwd=place):
+        both("reveal", "--to", "party_b", cwd=place)
+    status, said, log = sharewood("record", "verify", ".", "--authority", "keys/authority.crt", cwd=place)
+    assert status == 0 and said.count(f"{before + 2} lines, {before + 1} records") == 2, log
 
 
 def test_a_ledger_at_one_party_only_is_refused_before_the_run(place):

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import threading
+from contextlib import nullcontext
 
 import pytest
 
@@ -49,21 +51,28 @@ def test_a_record_says_who_what_and_when(place):
     assert first["parties"]["party_a"]["tables"] != second["parties"]["party_a"]["tables"]
 
 
-def test_the_cost_of_a_record(place):
-    def job(party, config, name):
-        rounds, link = party.meter.total.rounds, party.link
-        before = link.payload_sent
-        made = record(party, config, name)
-        return party.meter.total.rounds - rounds, made.line, link.payload_sent - before
+def test_the_cost_of_a_record(place, monkeypatch):
+    """Three rounds: the heads of the ledgers; the facts; the signatures."""
+    exchange, sent = keeping.exchange, {0: [], 1: []}
+    monkeypatch.setattr(
+        keeping, "exchange", lambda party, tag, mine: sent[party.rank].append(mine) or exchange(party, tag, mine)
+    )
+    at_both(place, record)
+    for messages_of in sent.values():
+        messages_of.clear()
 
-    ends = at_both(place, job)
-    rounds, signatures = cost()
-    assert [end[0] for end in ends] == [rounds] * 2 == [3, 3]
-    line = (place / "a.jsonl").read_text()
-    found = json.loads(line)["signatures"]
-    assert sum(map(len, found.values())) == signatures == 256
-    # Each party sends less than the whole line, and its head: the other party's part is not repeated.
-    assert all(sent < len(line) + 800 for _, _, sent in ends)
+    def job(party, config, name):
+        rounds, before = party.meter.total.rounds, party.link.payload_sent
+        record(party, config, name)
+        return party.meter.total.rounds - rounds, party.link.payload_sent - before
+
+    assert at_both(place, job) == [cost(*sent[rank]) for rank in (0, 1)]
+    rounds, sizes = len(sent[0]), [cost(each)[1] for each in sent[0]]
+    first, second = (place / "a.jsonl").read_text().splitlines()
+    assert rounds == 3 and len(sent[0][2].signature) == 128
+    # The heads and the facts have the last line; the facts have this party's part of the next one.
+    assert len(first) < sizes[0] < len(first) + 200 and sizes[2] < 200
+    assert len(first) < sizes[1] < len(first) + len(second)
 
 
 def test_without_a_ledger_nothing_is_sent(place):
@@ -209,12 +218,64 @@ def test_several_runs_at_once_have_one_chain(place):
 
 
 def test_a_run_that_keeps_its_turn_too_long(place, monkeypatch):
-    monkeypatch.setattr(ledgers, "_PATIENCE", 0.2)
     ledger = Ledger(place / "a.jsonl")
-    with ledger.turn(0), pytest.raises(DataError, match="another run has been writing for 0 s"), ledger.turn(0):
+    with (
+        ledger.turn(0),
+        pytest.raises(DataError, match=r"another run has been writing for 0\.1 s"),
+        ledger.turn(0, 0.1),
+    ):
         pass
+
+    def job(party, config, name):
+        made = Record(config, name, "train")
+        made.patience = 0.1
+        made.begin(party)
+        with ledger.turn(0) if party.rank == 0 else nullcontext():
+            made.end(party, {}, {})
+        first = made.report
+        made.end(party, {}, {})  # the parties are still in step
+        return first, made.report
+
+    (a, last), (b, _) = at_both(place, job)
+    assert (
+        "another run has been writing" in a["failure"]
+        and b["failure"] == "party_a does not sign; its log has the reason"
+    )
+    assert last["number"] == 0 and len(both(place).records) == 1
     with ledger.turn(0), Ledger(place / "a.jsonl").turn(1):
         pass
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [
+        {"common": "{"},
+        {"common": DEEP},
+        {"common": '{"configuration": {"max_depth": 4}}'},
+        {"lines": 1, "head": ledgers.hash_of(DEEP), "last": DEEP},
+    ],
+)
+def test_a_peer_that_says_what_does_not_fit(place, lies):
+    def job(party, config, name):
+        if party.rank == 1:
+            exchange = party.exchange_public
+            party.exchange_public = lambda tag, tree: exchange(tag, tree | lies if tag == "record.facts" else tree)
+        return record(party, config, name)
+
+    made = at_both(place, job)
+    assert re.search("disagree on the statement|the ledgers of the parties differ", made[0].report["failure"])
+    assert made[1].report["failure"] == "party_a does not sign; its log has the reason"
+
+
+def test_a_line_that_is_no_release(place):
+    for name in LEDGERS:
+        ledger = Ledger(place / name)
+        ledger.append(ledger.next({"kind": "explore", "label": 3}))
+    made = at_both(place, record)
+    assert all("is no release of an exploration" in each.report["failure"] for each in made)
 
 
 def test_releases_are_named_and_added_up(place):
