@@ -253,7 +253,10 @@ class Service:
 
     def _state_answers(self, party: Party) -> None:
         """Make the record of what was answered since the last one. Raises PeerFailure."""
-        asked = {**self.config.predict.model_dump(include={"method", "to", "mac"}), "halves": self.settings.halves}
+        asked = {
+            **self.config.predict.model_dump(include={"method", "to", "mac", "reasons"}),
+            "halves": self.settings.halves,
+        }
         self._record.end(
             party,
             asked,

@@ -44,7 +44,7 @@ class ServiceFacts(Message):
 
 class Turn(Message):
     """Padded rows of this party's next batch (0: none), whether they are to be explained, by columns their ids; the
-    rows of halves that wait, by request, and their opening; whether this was its last turn, and whether a record is due.
+    rows of halves that wait, by request, and their opening; whether this is its last turn, and whether a record is due.
     """
 
     rows: Rows
