@@ -247,6 +247,7 @@ def settle(party: Party, facts: Explored, own: OwnTable, ledger: Ledger | None, 
         raise PeerFailure(f"the other party refuses the release: {told[theirs]}")
     if ledger is None:
         return None
+    number = len(ledger.lines)
     ledger.append(
         ledger.next(
             {
@@ -265,7 +266,7 @@ def settle(party: Party, facts: Explored, own: OwnTable, ledger: Ledger | None, 
         ),
         again=True,
     )
-    return len(ledger.lines) - 1
+    return number
 
 
 def class_counts(own: OwnTable, config: ExploreConfig) -> list[int]:
