@@ -9,30 +9,42 @@ if TYPE_CHECKING:
     from protocols.runtime import run_local
     from secure_tree import SecureXGBClassifier, SecureXGBRegressor
     from secure_tree.cross_validation import cross_validate, grid_search
+    from secure_tree.monitor.monitor import drift, fairness, monitor
+    from secure_tree.monitor.profile import Profile, make_profile
     from sharewood.job.session import connect
     from sharewood.page.exploration import explore
     from sharewood.warming_up import warm_up
 
 __version__ = "0.1.0"
 __all__ = [
+    "Profile",
     "SecureXGBClassifier",
     "SecureXGBRegressor",
     "__version__",
     "connect",
     "cross_validate",
+    "drift",
     "explore",
+    "fairness",
     "grid_search",
+    "make_profile",
+    "monitor",
     "run_local",
     "warm_up",
 ]
 
 _HOMES = {
+    "Profile": "secure_tree.monitor.profile",
     "SecureXGBClassifier": "secure_tree",
     "SecureXGBRegressor": "secure_tree",
     "connect": "sharewood.job.session",
     "cross_validate": "secure_tree.cross_validation",
+    "drift": "secure_tree.monitor.monitor",
     "explore": "sharewood.page.exploration",
+    "fairness": "secure_tree.monitor.monitor",
     "grid_search": "secure_tree.cross_validation",
+    "make_profile": "secure_tree.monitor.profile",
+    "monitor": "secure_tree.monitor.monitor",
     "run_local": "protocols.runtime",
     "warm_up": "sharewood.warming_up",
 }

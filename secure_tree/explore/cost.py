@@ -58,7 +58,7 @@ def plan_exploration(
     elif by_rows:
         for some in portions_of(len(first), max(rows)):
             column = np.zeros((1, some.stop - some.start), np.float32)
-            joint_edges_of(rehearsal.party, facts, column, config.bins)
+            joint_edges_of(rehearsal.party, facts.row_count, column, config.bins)
     else:
         bins = OwnBins(np.broadcast_to(np.uint8(0), (rows[0], len(first))), size, [])
     labelled = holder in (None, 0)

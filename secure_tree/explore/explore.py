@@ -276,7 +276,7 @@ def others(
 
 def _rates(party: Party, facts: Explored, counts: AShare, of: str) -> np.ndarray:
     """[rows], [d, k], to be added up -> their rounded fractions of all rows, float64[d], revealed to both."""
-    n, f = facts.row_count, plain_fraction(facts.config, facts.row_count)
+    n, f = facts.row_count, plain_fraction(facts.config.floors.digits, facts.row_count)
     share = counts.sum(axis=1).times(round(math.ldexp(1, _RATE_SCALE) / n)).at_scale(_RATE_SCALE)
     what = f"the rate of {of}, to {2.0**-f:.2g}"
     return opened(party, lambda party: rounded(party, share, f), what)

@@ -205,7 +205,11 @@ def own_sums(
         categorical = ~facts.ordered
         for some, features in own.portions(max(facts.rows[:2])):
             without_edges = np.flatnonzero(categorical[some]).tolist()
-            joint = joint_edges_of(party, facts, features, config.bins, without_edges) if given is None else given[some]
+            joint = (
+                joint_edges_of(party, facts.row_count, features, config.bins, without_edges)
+                if given is None
+                else given[some]
+            )
             parts.append(sums(numbers_at(features, joint, categorical[some]), size, every))
             names = facts.names[0][some]
             starts += [facts.categories.get(name, line.tolist()) for name, line in zip(names, joint, strict=True)]
@@ -224,11 +228,13 @@ def own_sums(
 
 
 def joint_edges_of(
-    party: Party, facts: Explored, features: np.ndarray, size: int, categorical: Sequence[int] = ()
+    party: Party, rows: int, features: np.ndarray, size: int, categorical: Sequence[int] = ()
 ) -> np.ndarray:
-    """Return the joint edges of some features, float32[some, size]; those of `categorical` ones are not found."""
+    """Return the joint edges of some features of so many rows, float32[some, size]; those of `categorical` ones are
+    not found.
+    """
     own = columns(features, np.ones(len(features), np.int64), EDGE_BITS)
-    bits = ceil_log2(facts.row_count + 1) + size.bit_length() + 1
+    bits = ceil_log2(rows + 1) + size.bit_length() + 1
 
     def quantiles(known: Known, rank: np.ndarray, parts: np.ndarray) -> np.ndarray:
         others = without(own, known)
@@ -252,7 +258,7 @@ def _label_edges(party: Party, facts: Explored, own: OwnTable) -> np.ndarray:
     assert labels is not None, "the caller has asked"
     if facts.label_holder is not None:
         return cut_labels(labels, facts.config)
-    (edges,) = joint_edges_of(party, facts, labels.astype(np.float32).reshape(-1, 1), facts.config.classes)
+    (edges,) = joint_edges_of(party, facts.row_count, labels.astype(np.float32).reshape(-1, 1), facts.config.classes)
     check_classes(party, facts.config, np.bincount(class_of(own, edges), minlength=facts.config.classes))
     return edges
 

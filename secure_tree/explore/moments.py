@@ -70,7 +70,7 @@ def moments(
     """
     if edges is None:
         return _published(party, facts, own, chosen)
-    f = plain_fraction(facts.config, facts.row_count)
+    f = plain_fraction(facts.config.floors.digits, facts.row_count)
     centre = edges[:, edges.shape[1] // 2].astype(np.float64)
     spread = edges[:, -1].astype(np.float64) - edges[:, 1]
     unit = 2.0 ** np.ceil(np.log2(np.where(spread > 0, spread, 1)))
@@ -109,7 +109,7 @@ def correlations(
     if facts.label_holder is not None and not party.randomness.has_dealer and n > MOST_ROWS:
         # The run's id is random, and known to both only since they have agreed.
         n, values = MOST_ROWS, values[choose(MOST_ROWS, n, f"correlations {facts.run}")]
-    f = plain_fraction(facts.config, n)
+    f = plain_fraction(facts.config.floors.digits, n)
     if facts.label_holder is None:
         z = _standardised(values, known["mean"], known["deviation"])
         products = _share(party, np.concatenate([z.T @ z, z.sum(axis=0)[None]]) / n)

@@ -30,21 +30,20 @@ class OwnRows:
 
     def __init__(self, ledger: Path, key: FileKey | None) -> None:
         self._path, self._file_key = ledger.with_name(ledger.name + ".rows"), key
-        self._key, self._sets = os.urandom(_KEY_BYTES), list[np.ndarray]()
+        self._key, self._sets = os.urandom(_KEY_BYTES), dict[str, np.ndarray]()
         if self._path.exists():
             try:
                 data = opened(read_bounded(self._path, _MOST_BYTES), _ROLE, key, self._path)
                 with np.load(io.BytesIO(data), allow_pickle=False) as file:
                     self._key = file["key"].tobytes()
-                    self._sets = [file[str(i)] for i in range(len(file.files) - 1)]
+                    self._sets = {name: file[name] for name in file.files if name != "key"}
             except (OSError, ValueError, KeyError, EOFError) as error:
                 raise DataError(f"{self._path}: the rows of earlier releases cannot be read ({error})") from None
 
     def hashes(self, table: OwnTable, ids: np.ndarray | None) -> np.ndarray:
         """Return a keyed hash of each row, ascending uint64[n]."""
         if ids is not None:
-            texts = np.asarray(ids).astype(str).astype(object)
-            return np.sort(pd.util.hash_array(texts, hash_key=self._key.hex()[:_KEY_BYTES]))
+            return self.of_ids(ids)
         parts = [features for _, features in table.portions()]
         columns = [part.view(np.uint32) for part in parts]
         for own in (table.labels.labels, table.labels.weights):
@@ -57,19 +56,30 @@ class OwnRows:
             total += words.astype(np.uint64) @ np.frombuffer(drawn, "<u8")
         return np.sort(total >> np.uint64(16))
 
+    def of_ids(self, ids: np.ndarray) -> np.ndarray:
+        """Return a keyed hash of each row's id, ascending uint64[n]."""
+        texts = np.asarray(ids).astype(str).astype(object)
+        return np.sort(pd.util.hash_array(texts, hash_key=self._key.hex()[:_KEY_BYTES]))
+
     def nearest(self, hashes: np.ndarray) -> int | None:
         """Return the fewest rows, above 0, in which an earlier release differs, counting both tables' rows."""
-        differences = [_differing(hashes, other) for other in self._sets]
+        differences = [_differing(hashes, other) for other in self._sets.values()]
         return min((d for d in differences if d), default=None)
 
-    def add(self, hashes: np.ndarray) -> None:
-        """Keep the rows of a release, on disk. Raises DataError."""
-        if any(np.array_equal(hashes, other) for other in self._sets):
+    def overlapping(self, hashes: np.ndarray) -> list[str]:
+        """Return the names of the earlier releases that have any of the rows."""
+        return [name for name, other in self._sets.items() if np.isin(hashes, other).any()]
+
+    def add(self, hashes: np.ndarray, name: str | None = None) -> None:
+        """Keep the rows of a release, on disk; without a name, once for all releases on the same rows.
+
+        Raises DataError.
+        """
+        if name is None and any(np.array_equal(hashes, other) for other in self._sets.values()):
             return
-        self._sets.append(hashes)
+        self._sets[name or str(len(self._sets))] = hashes
         file = io.BytesIO()
-        arrays = {str(i): each for i, each in enumerate(self._sets)}
-        np.savez(file, key=np.frombuffer(self._key, np.uint8), **arrays)  # type: ignore[arg-type]  # no other option
+        np.savez(file, key=np.frombuffer(self._key, np.uint8), **self._sets)  # type: ignore[arg-type]  # no other option
         data = file.getvalue()
         write_bytes(self._path, self._file_key.encrypt(data, _ROLE) if self._file_key else data)
 

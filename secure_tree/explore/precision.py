@@ -33,9 +33,9 @@ def fraction(statistic: Statistic, config: ExploreConfig, rows: tuple[int, ...],
     return max(1, min(digits, ceil_log2(1 / error)))
 
 
-def plain_fraction(config: ExploreConfig, rows: int) -> int:
-    """Return the bits behind the point of a mean, in standard deviations, or of a correlation."""
-    return max(1, min(ceil_log2(10.0**config.floors.digits), ceil_log2(math.sqrt(rows))))
+def plain_fraction(digits: int, rows: int) -> int:
+    """Return the bits behind the point of a mean, in standard deviations, of a rate, or of a correlation."""
+    return max(1, min(ceil_log2(10.0**digits), ceil_log2(math.sqrt(rows))))
 
 
 def sum_of(config: ExploreConfig, rows: tuple[int, ...]) -> int:
@@ -54,7 +54,7 @@ def released_bits(config: ExploreConfig, rows: tuple[int, ...], features: int, b
             whole = _DIVERGENCE_BITS if statistic == "iv" else 0
             found[statistic] = chosen * groups * (fraction(statistic, config, rows, bins) + whole)
     if config.reveal != "names" and "label_rate" in config.statistics:
-        found["label_rate"] = plain_fraction(config, sum_of(config, rows))
+        found["label_rate"] = plain_fraction(config.floors.digits, sum_of(config, rows))
     if config.reveal == "woe":
         found["woe"] = chosen * groups * bins * (1 + WOE_FRACTION + _LOG_BITS + 1)
     return found

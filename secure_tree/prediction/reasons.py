@@ -170,16 +170,21 @@ def requested(
     return Request(tuple(names), np.array([names.index(name) for name in said]), receiver, top, show, toward)
 
 
+def magnitudes(model: SharedModel) -> tuple[int, int]:
+    """Return b and c such that leaf weights are below 2^b units, and margins below 2^c, at MARGIN_SCALE."""
+    facts = model.facts
+    if model.cuts.shape[1] == 0:
+        return OF_NUMBERS if TRAITS[model.config.objective].link == "identity" else OF_OTHERS
+    rows = facts.layout.rows[0] + sum(count for _, _, count in facts.owners), *facts.layout.rows[1:]
+    whole = replace(facts, layout=replace(facts.layout, rows=rows))
+    numerics = TrainingContext(model.config, whole).numerics
+    return numerics.leaf_bits - 2, numerics.margin_bits - 2
+
+
 def scale_of(model: SharedModel, dealer: bool) -> tuple[int, Z2k]:
     """Return the scale of contributions and a ring that holds those of any row. Raises RangeError."""
-    facts, finest = model.facts, FINEST if dealer else FINEST_WITHOUT
-    if model.cuts.shape[1] == 0:
-        leaf, margin = OF_NUMBERS if TRAITS[model.config.objective].link == "identity" else OF_OTHERS
-    else:
-        rows = facts.layout.rows[0] + sum(count for _, _, count in facts.owners), *facts.layout.rows[1:]
-        whole = replace(facts, layout=replace(facts.layout, rows=rows))
-        numerics = TrainingContext(model.config, whole).numerics
-        leaf, margin = numerics.leaf_bits - 2, numerics.margin_bits - 2
+    finest = FINEST if dealer else FINEST_WITHOUT
+    leaf, margin = magnitudes(model)
     scale = min(finest, MARGIN_SCALE + LEAF_BITS - leaf)
     # A contribution is the difference of two margins.
     bits = -(-(margin + scale - MARGIN_SCALE + 4) // 8) * 8

@@ -1,0 +1,154 @@
+"""Margins of the rows that are monitored, on shares, and counts of secret bits over these rows.
+
+Functionality  bins: [margin] and whether it is below and above the span -> <the bin that it is in>, [n, k]
+               counts: <b>, [n, k] -> [their sums over the rows], [k]
+Messages       bins: a clipping (1 round), a floor (2), and a table look-up (1). counts: a bit per row and count
+               (`to_ring`); one bit per block of rows and count (`widen`): two rounds
+Security       semi-honest, perfect: composition of perfect protocols
+How            sums of 126 bits fit a byte with two bits to spare, so that only the blocks' sums are widened
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mpc.arithmetic.bits import select, to_ring
+from mpc.errors import ConfigError
+from mpc.lookup.windows import Windows, look_up
+from mpc.party import Party
+from mpc.planning import planned
+from mpc.rings import Z8
+from mpc.rounding.truncation import floor
+from mpc.rounding.widening import widen
+from mpc.rounds import Steps, parallel
+from mpc.shares import AShare, BShare
+from secure_tree.agreement.models import agree_on_prediction
+from secure_tree.data.inputs import TableLike
+from secure_tree.interface.conventions import needs_party, shared_model
+from secure_tree.interface.inputs import features_to_predict
+from secure_tree.model.shared_model import SharedModel
+from secure_tree.prediction.predict import margins
+from secure_tree.prediction.reasons import magnitudes
+from secure_tree.public.config import Method
+from secure_tree.public.layout import Layout
+from secure_tree.public.numerics import MARGIN_SCALE
+
+BLOCK = 126
+# Bins between the ends of the span: for curves, and for drift and the calibration error.
+FINE, COARSE = 96, 16
+_SHIFT = 30
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Margins of rows on shares, which can be monitored without predicting them again.
+
+    margin: [n] at MARGIN_SCALE, in the order of `layout`. bits: those of comparisons with a margin. pairing: the id of
+    the model.
+    """
+
+    margin: AShare
+    layout: Layout
+    bits: int
+    pairing: str
+
+    def own(self, rank: int) -> slice:
+        """Return the places of a party's rows."""
+        return self.layout.rows_of(rank)
+
+    def of(self, rows: np.ndarray, counts: tuple[int, int]) -> Scored:
+        """Return some rows, which both parties choose: `counts` of each party, by columns the same of both."""
+        return replace(self, margin=self.margin[rows], layout=replace(self.layout, rows=counts))
+
+
+def monitored_model(given: Any) -> SharedModel:
+    """Return the half of a model that can be monitored. Raises ConfigError."""
+    model = shared_model(given)
+    if model.config.objective != "binary:logistic":
+        raise ConfigError(f"only models of two classes, binary:logistic, are monitored, got {model.config.objective}")
+    if model.facts.owner_widths:
+        raise ConfigError("a model must be without columns of owners who are no party to be monitored")
+    return model
+
+
+def score(party: Party, model: Any, X: TableLike, method: Method = "bins") -> Scored:
+    """Predict the margins of rows without revealing them, for any number of monitorings. Stage: predict.
+
+    Both parties must call this at the same time, each with its part of the rows, as `predict_margin`. Raises
+    ConfigError, DataError.
+    """
+    needs_party(party, "score(party, model, X)")
+    if party.workers or party.audit:
+        raise ConfigError("a monitoring must run in one process per party and without audit: connect without these")
+    half = monitored_model(model)
+    _, features, names = features_to_predict(half, party.rank, X)
+    layout = agree_on_prediction(party, half, names, len(features), method)
+
+    def program(party: Party) -> AShare:
+        return party.run(margins(party, half.ensemble, layout, half.cuts, features, method, 1))[0]
+
+    margin = AShare(np.zeros(0, np.uint64), party.rank, half.ensemble.base.scale)
+    if layout.row_count:
+        margin = planned(party, "predict", program, offline="predict_offline")
+    return Scored(margin, layout, magnitudes(half)[1] + 2, half.facts.pairing)
+
+
+def placed(own: np.ndarray | None, scored: Scored, rank: int, width: tuple[int, ...] = ()) -> BShare:
+    """Return bits that a party knows of its rows as <bits> of all rows; None: it knows none."""
+    every = np.zeros((scored.layout.row_count, *width), np.uint8)
+    if own is not None:
+        every[scored.own(rank)] = own
+    return BShare(every, rank)
+
+
+def ends(span: tuple[float, float]) -> tuple[int, int]:
+    """Return the ends of the span at MARGIN_SCALE."""
+    return round(span[0] * (1 << MARGIN_SCALE)), round(span[1] * (1 << MARGIN_SCALE))
+
+
+def factor(span: tuple[float, float], count: int) -> int:
+    """Return F such that the bin of x units above the span's lower end is floor(x F / 2^30)."""
+    low, high = ends(span)
+    return (count << _SHIFT) // (high - low)
+
+
+def bins(party: Party, margin: AShare, below_ends: BShare, span: tuple[float, float], count: int) -> Steps[BShare]:
+    """[margin], <it is below each end of the span>, [n, 2] -> <its bin>, one-hot [n, count], all of equal width.
+
+    Margins beyond the span are in the first or the last bin. Four rounds.
+    """
+    (low, high), under, over = ends(span), below_ends[:, 0], ~below_ends[:, 1]
+    inner, ones = yield from parallel(
+        select.steps(party, ~(under ^ over), margin.at_scale(0) - low), to_ring.steps(party, over)
+    )
+    clipped = inner + ones.times(high - low - 1)
+    index = yield from floor.steps(party, clipped.times(factor(span, count)), _SHIFT)
+    # A table has words of at most 64 bits.
+    parts = -(-count // 64)
+    width, size = count // parts, 1 << (count - 1).bit_length()
+    tables = tuple(tuple(1 << k - j * width if k // width == j else 0 for k in range(size)) for j in range(parts))
+    looked = yield from look_up.steps(party, index, Windows(0, 0, tables, tuple(range(parts)), width))
+    words = np.ascontiguousarray(looked.words).view(np.uint8).reshape(len(margin), parts, 8)
+    hot = np.unpackbits(words, axis=2, count=width, bitorder="little")
+    return BShare(hot.reshape(len(margin), count), party.rank)
+
+
+def merged(bits: BShare, count: int) -> BShare:
+    """<one-hot of a bin>, [n, k] -> that of `count` bins, of neighbours each. Local."""
+    return bits.reshape(len(bits), count, -1).parity(axis=2)
+
+
+def counts(party: Party, bits: BShare) -> Steps[AShare]:
+    """<b>, [n, k] -> [number of rows with 1], [k]. Two rounds."""
+    n, k = bits.shape
+    if not n or not k:
+        return AShare(np.zeros(k, np.uint64), party.rank)
+    ring = yield from to_ring.steps(party, bits, Z8)
+    starts = np.arange(0, n, BLOCK)
+    middle = np.minimum(BLOCK, n - starts) // 2
+    by_block = ring.map(lambda w: np.add.reduceat(w, starts, axis=0, dtype=np.uint8)) - middle[:, None]
+    wide = yield from widen.steps(party, by_block)
+    return wide.sum(axis=0) + int(middle.sum())
