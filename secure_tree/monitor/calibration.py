@@ -3,7 +3,7 @@
 auc      area under the curve of 96 bins. Pairs of rows in the same bin count one half: within 1e-3 if the margins are
          spread smoothly over a third of the span or more, and in any case within half of the pairs in the same bin
 ks       the largest distance of both classes' distribution functions at the ends of these bins
-ece      expected calibration error: the mean of |mean probability - fraction of labels 1| in 16 bins of log-odds,
+ece      expected calibration error: the mean of |mean probability - fraction of labels 1| in 12 bins of log-odds,
          weighted by their rows
 slope    of the least-squares line of the labels over the probabilities, 1 if they are calibrated
 
@@ -31,7 +31,7 @@ from secure_tree.functions.metrics import auc_of_counts, ks_of_counts
 from secure_tree.monitor.config import MonitorConfig
 from secure_tree.monitor.known import PROBABILITY
 from secure_tree.monitor.numbers import Number, above
-from secure_tree.monitor.scores import counts
+from secure_tree.monitor.scores import counts, sums
 from secure_tree.public.numerics import MARGIN_SCALE
 
 # Pairs of rows fit a word.
@@ -76,10 +76,10 @@ def curves(party: Party, config: MonitorConfig, counted: AShare, n: int, before:
 def calibration_error(
     party: Party, config: MonitorConfig, bins: BShare, counted: AShare, p: AShare
 ) -> Steps[list[Number]]:
-    """<bin>, [n, k], [rows labelled 1, and all rows of each bin], [2, k], [probability] at scale 16 -> ece."""
+    """<bin>, [n, k], [rows labelled 1, and all rows of each bin], [2, k], [probability] at scale 12 -> ece."""
     n = len(p)
-    sums = yield from select.steps(party, bins, p[:, None], None, True)
-    gaps = sums - counted[0].times(1 << PROBABILITY).at_scale(PROBABILITY)
+    expected = yield from sums(party, bins, p, PROBABILITY + 1)
+    gaps = expected - counted[0].times(1 << PROBABILITY).at_scale(PROBABILITY)
     negative = yield from below.steps(party, gaps, [0], PROBABILITY + n.bit_length() + 3)
     turned = yield from select.steps(party, negative[..., 0], gaps)
     value = yield from _mean(party, (gaps - turned - turned).sum().reshape(1), n, MARGIN_SCALE)
@@ -87,13 +87,13 @@ def calibration_error(
 
 
 def slope(party: Party, config: MonitorConfig, labels: BShare, positives: AShare, p: AShare) -> Steps[list[Number]]:
-    """<label>, [probability] at scale 16 -> slope."""
+    """<label>, [probability] at scale 12 -> slope."""
     n = len(p)
     of_ones, squares = yield from parallel(select.steps(party, labels, p, None, True), multiply.steps(party, p, p))
     squared = yield from truncate.steps(party, squares.sum().reshape(1), PROBABILITY)
     ones = positives.times(1 << PROBABILITY).at_scale(PROBABILITY).reshape(1)
-    sums = concatenate([of_ones.reshape(1), squared, p.sum().reshape(1), ones])
-    means = yield from _mean(party, sums, n, _MEAN)
+    parts = concatenate([of_ones.reshape(1), squared, p.sum().reshape(1), ones])
+    means = yield from _mean(party, parts, n, _MEAN)
     crossed, mean = means[:2], means[2:3].map(lambda w: np.repeat(w, 2))
     products = yield from multiply.steps(party, mean, concatenate([means[3:], means[2:3]]))
     covariance = crossed - (yield from truncate.steps(party, products, _MEAN))
@@ -106,8 +106,8 @@ def slope(party: Party, config: MonitorConfig, labels: BShare, positives: AShare
     return [Number("slope", value, above(off - turned - turned, config.alarms.slope))]
 
 
-def _mean(party: Party, sums: AShare, n: int, scale: int) -> Steps[AShare]:
-    """[sums of n numbers up to 1] at scale 16 -> [means] at `scale`, within 2^-22 and a unit."""
+def _mean(party: Party, total: AShare, n: int, scale: int) -> Steps[AShare]:
+    """[sums of n numbers up to 1] at scale 12 -> [means] at `scale`, within 2^-22 and a unit."""
     shift = 44
-    whole = sums.times(round((1 << shift) / n), shift)
+    whole = total.times(round((1 << shift) / n), shift)
     return (yield from truncate.steps(party, whole, PROBABILITY + shift - scale))

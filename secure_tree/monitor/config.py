@@ -68,7 +68,7 @@ class MonitorConfig(Parameters):
     cut: float = Field(0.5, gt=0, lt=1)
     """The probability from which a row is selected."""
     span: tuple[float, float] = (-6.0, 6.0)
-    """Log-odds between which margins are counted, at 25 equally spaced cuts, and at twice as many with labels."""
+    """Log-odds between which margins are counted, in 12 bins, and in 96 for curves."""
     every: float = Field(1.0, ge=1)
     """Days before any of the same rows can be monitored again."""
     label: str = "label"

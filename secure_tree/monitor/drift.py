@@ -1,6 +1,6 @@
 """Drift of scores and features: the stability index between now and the profile, of counts by the same bins.
 
-scores     of the margins, by 16 bins of log-odds
+scores     of the margins, by 12 bins of log-odds
 features   of each feature, by the bins of the profile: by columns its owner counts now and then, by rows each party
            counts its own rows, so that no message depends on how many there are
 

@@ -30,10 +30,11 @@ from mpc.party import Party
 from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, stack
+from secure_tree.functions.curves import MARGIN_BITS
 from secure_tree.monitor.config import MonitorConfig
 from secure_tree.monitor.known import PROBABILITY, Known
 from secure_tree.monitor.numbers import Number, above
-from secure_tree.monitor.scores import counts
+from secure_tree.monitor.scores import counts, sums
 from secure_tree.public.numerics import MARGIN_SCALE
 
 # The scale of a sum of losses before it is divided.
@@ -46,7 +47,7 @@ _RATIO = 16
 def fairness(
     party: Party, config: MonitorConfig, known: Known, selected: BShare, p: AShare | None, loss: AShare | None
 ) -> Steps[list[Number]]:
-    """<selected>, [n], [probability] at scale 16, [loss] at MARGIN_SCALE -> the statistics that are asked for."""
+    """<selected>, [n], [probability] at scale 12, [loss] at MARGIN_SCALE -> the statistics that are asked for."""
     groups, sizes = known.groups, known.sizes
     n, k = groups.shape
     labelled = groups[:, :0]
@@ -57,12 +58,14 @@ def fairness(
             labelled = yield from and_each.steps(party, known.labels, groups)
     both = concatenate([groups, labelled], axis=1) if config.asks("odds") else groups
     chosen = yield from and_each.steps(party, selected, both)
-    sums = [select.steps(party, groups, x[:, None], None, True) for x in (p, loss) if x is not None]
+    chosen_sums = [
+        sums(party, groups, x, most) for x, most in ((p, PROBABILITY + 1), (loss, MARGIN_BITS)) if x is not None
+    ]
     if known.together:
         positives = AShare(labelled.bits.sum(axis=0, dtype=np.uint64), party.rank)
-        counted, *totals = yield from parallel(counts(party, chosen), *sums)
+        counted, *totals = yield from parallel(counts(party, chosen), *chosen_sums)
     else:
-        counted, *totals = yield from parallel(counts(party, concatenate([chosen, labelled], axis=1)), *sums)
+        counted, *totals = yield from parallel(counts(party, concatenate([chosen, labelled], axis=1)), *chosen_sums)
         positives, counted = counted[both.shape[1] :], counted[: both.shape[1]]
     parts: list[tuple[AShare, AShare]] = [(counted[:k], sizes)]
     if config.asks("odds"):

@@ -17,7 +17,7 @@ from secure_tree.monitor.scores import Scored
 from secure_tree.public.config import TrainConfig
 
 # The scale of probabilities.
-PROBABILITY = 16
+PROBABILITY = 12
 _LABELS = TrainConfig.of(partition="vertical")
 
 

@@ -24,7 +24,6 @@ from mpc.shares import AShare, stack
 from secure_tree.data.inputs import ColumnLike, TableLike
 from secure_tree.explore.own_rows import OwnRows
 from secure_tree.functions.metrics import clip, logloss
-from secure_tree.interface.inputs import features_to_predict
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.monitor.agreement import agree, settle
 from secure_tree.monitor.calibration import calibration_error, class_counts, curves, slope
@@ -129,16 +128,11 @@ def monitor(
         If the other party refuses, or the connection fails.
     """
     config, half = MonitorConfig.of(**parameters), monitored_model(model)
-    features = None
-    if isinstance(X, Scored):
-        scored = X
-        if scored.pairing != half.facts.pairing:
-            raise DataError("the rows were scored by another model")
-        if config.asks("features"):
-            raise ConfigError("features must be left out where only scores of rows are given")
-    else:
-        scored = score(party, half, X, config.method)
-        features = features_to_predict(half, party.rank, X)[1]
+    scored = X if isinstance(X, Scored) else score(party, half, X, config.method)
+    if scored.pairing != half.facts.pairing:
+        raise DataError("the rows were scored by another model")
+    if config.asks("features") and scored.features is None:
+        raise ConfigError("features must be left out of statistics where only scores of rows were kept")
     own = scored.layout.rows[party.rank]
     labels, (places, names) = own_labels(y, own), own_groups(group, own)
     if profile is not None:
@@ -165,7 +159,7 @@ def monitor(
         every = np.array([facts.groups.index(name) for name in names] + [-1])
         places = every[places]
     known = Known.of(party.rank, scored, labels, places, facts.width, facts.together)
-    now = None if features is None or profile is None else profile.count(features)
+    now = None if scored.features is None or profile is None else profile.count(scored.features)
     before = len(party.revealed)
 
     def program(party: Party) -> dict[Statistic, np.ndarray]:

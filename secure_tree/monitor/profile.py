@@ -22,7 +22,6 @@ from secure_tree.data.bins import Counted
 from secure_tree.data.inputs import ColumnLike, TableLike
 from secure_tree.explore.histograms import joint_edges_of
 from secure_tree.explore.own_table import numbers_at, sums
-from secure_tree.interface.inputs import features_to_predict
 from secure_tree.model.storage import read_arrays, reading, write_arrays
 from secure_tree.monitor.agreement import agree_on_profile
 from secure_tree.monitor.calibration import class_counts
@@ -105,7 +104,8 @@ def make_profile(
     """
     half = monitored_model(model)
     scored = score(party, half, X, method)
-    _, features, _ = features_to_predict(half, party.rank, X)
+    features = scored.features
+    assert features is not None, "scored here"
     labels = own_labels(y, len(features))
     identity, labelled = agree_on_profile(party, scored, labels is not None, span)
     if scored.layout.vertical:

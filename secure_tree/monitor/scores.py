@@ -1,16 +1,18 @@
 """Margins of the rows that are monitored, on shares, and counts of secret bits over these rows.
 
-Functionality  bins: [margin] and whether it is below and above the span -> <the bin that it is in>, [n, k]
+Functionality  sums: <b>, [n, k], and [x], [n] -> [sums of x over the rows where b is 1], [k]
+               bins: [margin] and whether it is below and above the span -> <the bin that it is in>, [n, k]
                counts: <b>, [n, k] -> [their sums over the rows], [k]
 Messages       bins: a clipping (1 round), a floor (2), and a table look-up (1). counts: a bit per row and count
-               (`to_ring`); one bit per block of rows and count (`widen`): two rounds
+               (`to_ring`); one bit per block of rows and count (`widen`): two rounds. sums: a choice in words that
+               are as long as the sums (`select`), which are then widened: two rounds
 Security       semi-honest, perfect: composition of perfect protocols
 How            sums of 126 bits fit a byte with two bits to spare, so that only the blocks' sums are widened
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,11 +22,12 @@ from mpc.errors import ConfigError
 from mpc.lookup.windows import Windows, look_up
 from mpc.party import Party
 from mpc.planning import planned
-from mpc.rings import Z8
+from mpc.rings import Z8, Z2k
 from mpc.rounding.truncation import floor
 from mpc.rounding.widening import widen
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare
+from mpc.words import U64, low_bits
 from secure_tree.agreement.models import agree_on_prediction
 from secure_tree.data.inputs import TableLike
 from secure_tree.interface.conventions import needs_party, shared_model
@@ -38,7 +41,7 @@ from secure_tree.public.numerics import MARGIN_SCALE
 
 BLOCK = 126
 # Bins between the ends of the span: for curves, and for drift and the calibration error.
-FINE, COARSE = 96, 16
+FINE, COARSE = 96, 12
 _SHIFT = 30
 
 
@@ -47,21 +50,14 @@ class Scored:
     """Margins of rows on shares, which can be monitored without predicting them again.
 
     margin: [n] at MARGIN_SCALE, in the order of `layout`. bits: those of comparisons with a margin. pairing: the id of
-    the model.
+    the model. features: this party's own, float32[n_p, d_p], None if they were not kept.
     """
 
     margin: AShare
     layout: Layout
     bits: int
     pairing: str
-
-    def own(self, rank: int) -> slice:
-        """Return the places of a party's rows."""
-        return self.layout.rows_of(rank)
-
-    def of(self, rows: np.ndarray, counts: tuple[int, int]) -> Scored:
-        """Return some rows, which both parties choose: `counts` of each party, by columns the same of both."""
-        return replace(self, margin=self.margin[rows], layout=replace(self.layout, rows=counts))
+    features: np.ndarray | None = None
 
 
 def monitored_model(given: Any) -> SharedModel:
@@ -93,15 +89,7 @@ def score(party: Party, model: Any, X: TableLike, method: Method = "bins") -> Sc
     margin = AShare(np.zeros(0, np.uint64), party.rank, half.ensemble.base.scale)
     if layout.row_count:
         margin = planned(party, "predict", program, offline="predict_offline")
-    return Scored(margin, layout, magnitudes(half)[1] + 2, half.facts.pairing)
-
-
-def placed(own: np.ndarray | None, scored: Scored, rank: int, width: tuple[int, ...] = ()) -> BShare:
-    """Return bits that a party knows of its rows as <bits> of all rows; None: it knows none."""
-    every = np.zeros((scored.layout.row_count, *width), np.uint8)
-    if own is not None:
-        every[scored.own(rank)] = own
-    return BShare(every, rank)
+    return Scored(margin, layout, magnitudes(half)[1] + 2, half.facts.pairing, features)
 
 
 def ends(span: tuple[float, float]) -> tuple[int, int]:
@@ -109,10 +97,12 @@ def ends(span: tuple[float, float]) -> tuple[int, int]:
     return round(span[0] * (1 << MARGIN_SCALE)), round(span[1] * (1 << MARGIN_SCALE))
 
 
-def factor(span: tuple[float, float], count: int) -> int:
-    """Return F such that the bin of x units above the span's lower end is floor(x F / 2^30)."""
+def factor(span: tuple[float, float], count: int) -> tuple[int, int]:
+    """Return F and s such that the bin of x units above the span's lower end is floor(x F / 2^s)."""
     low, high = ends(span)
-    return (count << _SHIFT) // (high - low)
+    whole = (count << _SHIFT) // (high - low)
+    even = (whole & -whole).bit_length() - 1
+    return whole >> even, _SHIFT - even
 
 
 def bins(party: Party, margin: AShare, below_ends: BShare, span: tuple[float, float], count: int) -> Steps[BShare]:
@@ -125,7 +115,8 @@ def bins(party: Party, margin: AShare, below_ends: BShare, span: tuple[float, fl
         select.steps(party, ~(under ^ over), margin.at_scale(0) - low), to_ring.steps(party, over)
     )
     clipped = inner + ones.times(high - low - 1)
-    index = yield from floor.steps(party, clipped.times(factor(span, count)), _SHIFT)
+    times, shift = factor(span, count)
+    index = yield from floor.steps(party, clipped.times(times), shift)
     # A table has words of at most 64 bits.
     parts = -(-count // 64)
     width, size = count // parts, 1 << (count - 1).bit_length()
@@ -152,3 +143,10 @@ def counts(party: Party, bits: BShare) -> Steps[AShare]:
     by_block = ring.map(lambda w: np.add.reduceat(w, starts, axis=0, dtype=np.uint8)) - middle[:, None]
     wide = yield from widen.steps(party, by_block)
     return wide.sum(axis=0) + int(middle.sum())
+
+
+def sums(party: Party, bits: BShare, x: AShare, most: int) -> Steps[AShare]:
+    """<b>, [n, k], and [x], [n], |x| < 2^most units -> [sums of x where b is 1], [k]. Two rounds."""
+    short = most + len(x).bit_length() + 2
+    found = yield from select.steps(party, bits, x[:, None], Z2k(U64, short), True)
+    return (yield from widen.steps(party, found.map(lambda w: low_bits(w, short)), short))

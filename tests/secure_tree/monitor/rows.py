@@ -86,7 +86,8 @@ def bins_of(margin, count=COARSE, span=(-6.0, 6.0)):
     """Return the bin of each margin, as `scores.bins` defines it."""
     low, high = ends(span)
     units = np.clip(np.round(margin * 2**MARGIN_SCALE).astype(np.int64), low, high - 1) - low
-    return units * factor(span, count) >> 30
+    times, shift = factor(span, count)
+    return units * times >> shift
 
 
 def psi(p, q):
