@@ -25,6 +25,7 @@ from secure_tree.data.inputs import ColumnLike, TableLike
 from secure_tree.explore.own_rows import OwnRows
 from secure_tree.functions.metrics import clip, logloss
 from secure_tree.model.shared_model import SharedModel
+from secure_tree.model.storage import write_json
 from secure_tree.monitor.agreement import agree, settle
 from secure_tree.monitor.calibration import calibration_error, class_counts, curves, slope
 from secure_tree.monitor.config import FAIRNESS, OF_GROUPS, OF_PROFILE, MonitorConfig, Statistic
@@ -65,6 +66,32 @@ class Monitored:
             names = self.features if name == "features" else self.groups or tuple(map(str, range(len(values))))
             return dict(zip(names, values.tolist(), strict=True))
         return float(values[0])
+
+    def document(self) -> dict[str, Any]:
+        """Return the statistics as plain values, None where they are not defined."""
+
+        def plain(value: float | dict[str, float]) -> Any:
+            if isinstance(value, dict):
+                return {name: plain(each) for name, each in value.items()}
+            return None if math.isnan(value) else value
+
+        return {name: plain(self[name]) for name in self.numbers}
+
+    def save(self, path: str | Path) -> None:
+        """Write the statistics, and what they are of, as JSON. Raises DataError."""
+        write_json(
+            path,
+            {
+                "run": self.run,
+                "rows": self.rows,
+                "statistics": self.document(),
+                "alarms": self.alarms,
+                "resolution": self.resolution,
+                "bits": self.bits,
+                "ledger": self.ledger,
+                "config": self.config.model_dump(),
+            },
+        )
 
     @property
     def alarms(self) -> list[Statistic]:

@@ -12,6 +12,8 @@ from protocols.offline.sizes import dealt_bytes
 from protocols.ot.correlated import OtKind
 from secure_tree.explore.config import ExploreConfig
 from secure_tree.explore.cost import plan_exploration
+from secure_tree.monitor.config import MonitorConfig
+from secure_tree.monitor.cost import plan_monitoring
 from secure_tree.prediction.reasons_cost import plan_reasons
 from secure_tree.public.config import Method, TrainConfig
 from secure_tree.training.cost import Sizes
@@ -68,6 +70,18 @@ def planned_exploration(config: ExploreConfig, sizes: Sizes, ot: OtKind) -> Plan
         for with_dealer in (True, False)
     )
     return PlannedPart.of("Exploration", dealt, paired, ot)
+
+
+def planned_monitoring(config: MonitorConfig, train: TrainConfig, sizes: Sizes, ot: OtKind) -> PlannedPart:
+    """Plan a monitoring of as many scored rows as are trained on, with two groups that the party without labels has."""
+    context, features = sizes.context(train), (len(sizes.names[0]), len(sizes.names[1]))
+    dealt, paired = (
+        plan_monitoring(
+            config, train.partition, sizes.rows, features, bits=context.numerics.margin_bits, dealer=with_dealer
+        )
+        for with_dealer in (True, False)
+    )
+    return PlannedPart.of("Monitoring", dealt, paired, ot)
 
 
 def planned_reasons(config: TrainConfig, sizes: Sizes, top: int, method: Method, ot: OtKind) -> Sequence[PlannedPart]:

@@ -19,6 +19,7 @@ from protocols.runtime.settings import Maker, Offline, check_together
 from protocols.runtime.workers.ray_cluster import MOST_SHARDS
 from protocols.transport.certificates import Credentials, expires_soon, expiry
 from secure_tree.explore.config import ExploreConfig
+from secure_tree.monitor.config import MonitorConfig
 from secure_tree.public.config import TrainConfig, validated
 from sharewood.job.secrets import SecretSource, Source, named
 from sharewood.job.sections import Dealer, Owners, PartySection, PlanShape, Predict, Serve, Strict
@@ -26,7 +27,10 @@ from sharewood.tables.columns import Columns
 from sharewood.tables.toml import read_toml
 
 # The keys of a party's section that name what commands write.
-WRITTEN = "aligned", "contributed", "screened", "ledger", "model", "checkpoints", "prepared", "predictions", "revealed"
+WRITTEN = (
+    *("aligned", "contributed", "screened", "ledger", "model", "checkpoints", "prepared", "predictions", "revealed"),
+    *("profile", "monitored"),
+)
 
 
 log = logging.getLogger("sharewood")
@@ -51,6 +55,8 @@ class HostsConfig(Strict):
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     """Values of parameters that `sharewood grid` combines; the same at both parties."""
     explore: ExploreConfig | None = None
+    monitor: MonitorConfig | None = None
+    """What `sharewood monitor` reveals: `docs/monitoring.md`; the same at both parties."""
     predict: Predict = Predict()
     plan: PlanShape | None = None
     serve: Serve = Field(default_factory=Serve)
@@ -213,12 +219,17 @@ class HostsConfig(Strict):
         return self.model_copy(update={"parties": {**self.parties, name: section}})
 
     def columns(self, name: str) -> Columns:
-        """Return the columns of a party's tables; by rows, the label is the column `label` by default."""
+        """Return the columns of a party's tables; by rows, the label is the column `label` by default.
+
+        A protected column is no feature, unless a schema file declares it as one.
+        """
         party = self.party(name)
         if party.columns:
-            return Columns.read(party.columns)
-        by_rows = TrainConfig.of(**self.train).partition == "horizontal"
-        return Columns.inferred(party.label or ("label" if by_rows else None), party.weight)
+            found = Columns.read(party.columns)
+        else:
+            by_rows = TrainConfig.of(**self.train).partition == "horizontal"
+            found = Columns.inferred(party.label or ("label" if by_rows else None), party.weight)
+        return found.ignoring(party.protected) if party.protected else found
 
     def party(self, name: str) -> PartySection:
         """Return the section of a party. Raises ConfigError for any other name."""

@@ -16,7 +16,7 @@ _READ = "columns", "align_data", "train_data", "test_data", "continue_from", "pr
 # The table that `align` writes is what the other commands read; what `explore` writes is what `train` reads.
 _NEXT = "train_data", "test_data", "predict_data"
 # Results beside which a command writes a page.
-_PAGES = "screened", "model", "predictions"
+_PAGES = "screened", "model", "predictions", "monitored"
 
 
 def check_paths(config: HostsConfig, name: str, writes: Paths, reads: Paths) -> None:

@@ -99,6 +99,14 @@ class PartySection(Strict):
     """File of the features that `sharewood explore` names, for `sharewood train --screened`."""
     ledger: Path | None = None
     """This party's ledger: what labels have told, and a record of each run; both parties keep one, or neither."""
+    profile: Path | None = None
+    """This party's half of the profile: written by `sharewood monitor --make-profile`, read by `sharewood monitor`."""
+    protected: str | None = None
+    """Column of `predict_data` whose values are the groups of `sharewood monitor`; by columns at one
+    party. It is no feature, unless a schema file declares it as one.
+    """
+    monitored: Path | None = None
+    """File of the statistics that `sharewood monitor` writes as JSON, with a page beside it."""
     owners_address: str | None = None
     """Where this party waits for the owners of `[owners]`, as host:port."""
     contributed: Path | None = None

@@ -49,7 +49,7 @@ _IN_SHARDS = "whether workers read the rows"
 class JobFacts(Message):
     """The job that a party is about to do. The values in `same` must agree."""
 
-    job: Literal["train", "predict", "tune", "collect", "explore"]
+    job: Literal["train", "predict", "tune", "collect", "explore", "monitor"]
     same: dict[Text, Plain]
     ids: bool
     rows: Count = 0

@@ -117,6 +117,10 @@ class Columns:
                 raise ConfigError(f"{path}: columns {twice[0]!r} and {twice[1]!r} are both of type {role}")
         return cls(known, path.name)
 
+    def ignoring(self, name: str) -> Columns:
+        """Return the same columns, with one ignored unless it is declared."""
+        return Columns({name: Column(type="ignore"), **self.known}, self.source)
+
     def named(self, role: ColumnRole) -> str | None:
         """Return the column with a role that at most one column has."""
         return next((name for name, column in self.known.items() if column.type == role), None)

@@ -30,6 +30,7 @@ READ_THE_DATE = {
     "protocols/transport/certificates.py",
     "protocols/transport/tls.py",
     "secure_tree/explore/agreement.py",
+    "secure_tree/monitor/agreement.py",
     "secure_tree/public/bounds.py",
     "sharewood/commands/setup/check.py",
     "sharewood/record/keeping.py",

@@ -16,7 +16,7 @@ from sharewood.commands.options import Config, Json
 from sharewood.cost import plan as planning
 from sharewood.cost.calibration import calibrate
 from sharewood.cost.cluster import Cluster, plan_cluster, print_cluster_plan
-from sharewood.cost.parts import planned_exploration, planned_reasons
+from sharewood.cost.parts import planned_exploration, planned_monitoring, planned_reasons
 from sharewood.cost.plan_tables import print_plan
 from sharewood.job.config import HostsConfig
 from sharewood.job.owners import OwnerConfig, shown_upload
@@ -75,6 +75,8 @@ def plan(
         networks = {planning.OWN_LINK: _network(link, round_trip, networks["WAN"])}
     needed = planning.plan(*shape, calibrate(*shape), paired, job.ot, networks)
     parts = {"explore": planned_exploration(job.explore, shape[1], job.ot)} if job.explore else {}
+    if job.monitor:
+        parts["monitor"] = planned_monitoring(job.monitor, *shape, job.ot)
     if job.predict.reasons:
         table, rows = planned_reasons(*shape, job.predict.reasons, job.predict.method, job.ot)
         parts |= {"reasons_table": table, "reasons": rows}
