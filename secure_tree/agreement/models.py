@@ -58,6 +58,13 @@ class ImportanceFacts(ModelFacts):
     kind: Importance
 
 
+class DependenceFacts(ModelFacts):
+    """The number of the feature, and the points, of which this party asks for the partial dependence."""
+
+    feature: Count
+    points: list[float]
+
+
 class ReasonFacts(Message):
     """What this party asks for as reasons, in the order of `Request`. ready: whether it has the table for them."""
 
@@ -151,6 +158,18 @@ def agree_on_importance(party: Party, model: SharedModel, kind: Importance) -> N
     _same_model(model, theirs)
     if theirs.kind != kind:
         raise ConfigError(f"the parties disagree on kind: {kind} here, {theirs.kind} at the other")
+
+
+def agree_on_dependence(party: Party, model: SharedModel, feature: int, points: list[float]) -> None:
+    """Check that both halves fit and that both parties ask for the same curve. Raises ConfigError or DataError."""
+    mine = DependenceFacts.of(**_identity(model), feature=feature, points=points)
+    theirs = exchange(party, "dependence.facts", mine)
+    _same_model(model, theirs)
+    for field in ("feature", "points"):
+        if getattr(theirs, field) != getattr(mine, field):
+            raise ConfigError(
+                f"the parties disagree on {field}: {getattr(mine, field)} here, {getattr(theirs, field)} at the other"
+            )
 
 
 def agree_on_reasons(party: Party, mine: ReasonFacts) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from mpc.party import Party
 from secure_tree.interface.conventions import not_fitted
 from secure_tree.interface.parameters import Parametrised
 from secure_tree.prediction.importance import feature_importance
+from secure_tree.prediction.partial_dependence import partial_dependence
 from secure_tree.public.config import Importance
 from secure_tree.public.names import columns_behind
 from secure_tree.training.train import LearningCurve, LearningCurves, best_round
@@ -86,6 +88,16 @@ class Fitted(Parametrised):
         """
         self._importances = feature_importance(party, self._fitted(), kind)
         return self._importances
+
+    def partial_dependence(self, party: Party, feature: str | int, points: Sequence[float]) -> np.ndarray:
+        """Reveal the mean margin where a feature has each of up to 10 values, to both parties: float64[points], or
+        [points, classes] for several classes.
+
+        Path-dependent, as scikit-learn's method "recursion": nodes that split on other features send rows both ways, as
+        many as in the training. Both parties must call this with the same feature, its name or its number in
+        `model.facts.names`, and points. Stage of the meter: partial_dependence. Raises ConfigError, DataError.
+        """
+        return partial_dependence(party, self._fitted(), feature, points)
 
     @property
     def feature_importances_(self) -> pd.Series:

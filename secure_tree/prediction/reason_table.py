@@ -51,7 +51,7 @@ def path_values(party: Party, trees: Ensemble, scale: int) -> Steps[AShare]:
     nodes, turns = paths(depth)
     on_path, ways = nodes[::2], turns.reshape(last, 2, depth)
     ratios, players = yield from parallel(
-        _ratios(party, trees), _players(party, trees.features, on_path) if depth > 1 else _alone(party, t)
+        cover_ratios(party, trees), _players(party, trees.features, on_path) if depth > 1 else _alone(party, t)
     )
     against, members = _patterns(depth)
     # Whether the row misses a split of the player, by the turns against the path: [T, last, depth, 2^depth].
@@ -86,7 +86,7 @@ def of_last_leaf(values: AShare) -> AShare:
     return values.map(lambda w: w[:, np.arange(last), :, pattern].sum(axis=(0, 2), dtype=U64))
 
 
-def _ratios(party: Party, trees: Ensemble) -> Steps[AShare]:
+def cover_ratios(party: Party, trees: Ensemble) -> Steps[AShare]:
     """-> [the share of a node's hessians that goes left, and right] at SCALE, [T, m, 2]."""
     assert trees.statistics is not None, "the caller has checked"
     m = trees.null.shape[1]

@@ -21,6 +21,7 @@ from mpc.errors import ConfigError, DataError
 from mpc.host.files import read_private
 from protocols.runtime.loopback import NOT_THIS_MACHINE, names_this_machine
 from secure_tree.functions.links import probabilities, values
+from secure_tree.model.storage import read_json
 from sharewood import __version__
 from sharewood.client import ALONE, to_text, to_words
 from sharewood.job.sections import Client, Serve
@@ -37,8 +38,9 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 _REFUSED: dict[str, Any] = {"model": Problem}
 _PREDICT, _HALF, _MODEL = "/v1/predict", "/v1/predict_half", "/v1/model"
+_MONITOR = "/v1/monitor"
 _ASKED = (_PREDICT, _HALF)
-_PATHS = (*_ASKED, _MODEL, "/health", "/ready", "/metrics", "/docs", "/openapi.json")
+_PATHS = (*_ASKED, _MODEL, _MONITOR, "/health", "/ready", "/metrics", "/docs", "/openapi.json")
 # Paths that a stranger may ask; what they say to one is short.
 _OPEN = ("/health", "/ready")
 # Bytes of requests that are read at the same time, in requests of the largest size.
@@ -117,6 +119,14 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
         """Counters for Prometheus."""
         service.measures.queued.set(service.queued)
         return Response(service.measures.text(), media_type="text/plain; version=0.0.4")
+
+    @app.get(_MONITOR, dependencies=[Depends(bearer)], responses={404: _REFUSED})
+    async def monitored() -> dict[str, Any]:
+        """The statistics that `sharewood monitor` has revealed last; never new ones."""
+        path = service.config.party(service.name).monitored
+        if path is None or not path.exists():
+            raise HTTPException(404, "nothing has been revealed: run sharewood monitor with a file `monitored`")
+        return read_json(path, "file of sharewood monitor")
 
     def charged(request: Request, rows: int) -> None:
         request.state.rows = rows

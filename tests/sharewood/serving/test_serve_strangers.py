@@ -339,6 +339,21 @@ def test_what_strangers_see(service, caplog):
     assert 'sharewood_predictions_total{client="stranger",status="401"} 2.0' in counted
 
 
+def test_the_last_monitoring_is_shown_and_never_a_new_one(service, tmp_path):
+    path = tmp_path / "monitored.json"
+    section = service.config.party(service.name).model_copy(update={"monitored": path})
+    service.config = service.config.model_copy(update={"parties": {**service.config.parties, service.name: section}})
+    client = TestClient(http.application(service, [Client(SHARED, TOKEN)]), base_url="http://localhost")
+    own = {"Authorization": f"Bearer {TOKEN}"}
+    assert client.get("/v1/monitor").status_code == 401
+    answer = client.get("/v1/monitor", headers=own)
+    assert answer.status_code == 404 and "run sharewood monitor" in answer.json()["detail"]
+    for psi in (0.01, 0.3):
+        path.write_text(f'{{"statistics": {{"scores": {psi}}}}}')
+        assert client.get("/v1/monitor", headers=own).json()["statistics"] == {"scores": psi}
+    assert service.queued == 0
+
+
 @pytest.mark.parametrize("value", [True, "1.5", [1], {}, "NaN"])
 def test_numbers_are_numbers(service, value):
     client = TestClient(http.application(service, None), base_url="http://localhost")
