@@ -24,8 +24,9 @@ from secure_tree.monitor.config import OF_LABELS, OF_PROFILE, MonitorConfig, Sta
 from secure_tree.monitor.scores import Scored
 from secure_tree.public.config import validated
 
-# By rows, the names of groups are public.
 MOST_GROUPS = 64
+# Fewest rows of a party whose quantiles become public.
+LEAST_BY_ROWS = 500
 _DAY = 86_400
 _PSI_BITS = 3
 
@@ -168,6 +169,11 @@ def agree_on_profile(party: Party, scored: Scored, labelled: bool, span: tuple[f
         raise DataError("y: both parties have labels")
     if not scored.layout.vertical and labels[0] != labels[1]:
         raise DataError("y: only one party has labels")
+    if not scored.layout.vertical and min(scored.layout.rows) < LEAST_BY_ROWS:
+        raise DataError(
+            f"a profile by rows needs at least {LEAST_BY_ROWS} rows of each party, since its quantiles become public, "
+            f"got {' and '.join(map(str, scored.layout.rows))}"
+        )
     return pairing_id(*((mine.token, theirs.token) if party.rank == 0 else (theirs.token, mine.token))), any(labels)
 
 

@@ -148,7 +148,7 @@ def monitor_party(config: HostsConfig, name: str, labels: Path | None, json: Pat
         alarms=list(found.alarms),
         rows=list(found.rows),
         resolution=found.resolution,
-        bits=dict(found.bits),
+        bits={str(part): bits for part, bits in found.bits.items()},
         ledger=found.ledger,
     )
     from sharewood.page.monitoring import monitoring_page

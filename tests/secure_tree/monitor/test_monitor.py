@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from mpc.errors import ConfigError, DataError
-from mpc.shares import BShare
-from protocols.testing.two_parties import dealt, made_by_both, run_both
+from mpc.shares import AShare, BShare
+from protocols.testing.two_parties import dealt, made_by_both, opened, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.monitor import agreement
+from secure_tree.monitor.calibration import curves
+from secure_tree.monitor.config import MonitorConfig
 from secure_tree.monitor.monitor import drift, fairness, monitor
 from secure_tree.monitor.profile import Profile, own_counts
 from secure_tree.monitor.scores import COARSE, FINE, counts, score
@@ -183,6 +185,30 @@ def test_a_profile_is_kept(tmp_path, key, finest):
     (tmp_path / "0.npz").write_bytes(b"PK" + bytes(50))
     with pytest.raises(DataError, match="not a Sharewood profile"):
         Profile.load(tmp_path / "0.npz")
+
+
+def test_a_profile_by_rows_needs_rows():
+    with pytest.raises(DataError, match="at least 500 rows of each party"):
+        profiles_of("horizontal", arguments("horizontal", *table(rows=1000)))
+
+
+def test_curves_of_more_rows_than_pairs_fit_a_word():
+    rng = np.random.default_rng(3)
+    ones = rng.integers(0, 20_000, 96) + np.arange(96) * 100
+    every = ones + rng.integers(0, 40_000, 96) + np.arange(96)[::-1] * 100
+    n = int(every.sum())
+    assert n >= 1 << 21
+
+    def job(party):
+        counted = AShare(np.stack([ones, every]).astype(np.uint64) * np.uint64(party.rank == 0), party.rank)
+        return party.run(curves(party, MonitorConfig.of(statistics=("auc", "ks")), counted, n, None))
+
+    (first, second), _ = run_both(job)
+    auc, ks = (opened([a.value, b.value])[0] / 2**20 for a, b in zip(first, second, strict=True))
+    zeros = every - ones
+    wins = (ones * (np.cumsum(zeros) - zeros / 2)).sum() / ones.sum() / zeros.sum()
+    assert abs(auc - wins) < 5e-5
+    assert abs(ks - np.abs(np.cumsum(ones) / ones.sum() - np.cumsum(zeros) / zeros.sum()).max()) < 5e-5
 
 
 def test_own_counts_have_missing_values_last():

@@ -30,13 +30,13 @@ def curve(booster, name, points):
     return np.array([[mean(key, x) for key in roots] for x in points])
 
 
-@pytest.mark.parametrize("source", [dealt, made_by_both])
+KINDS = ["depth 1", "depth 4", "joint edges", "depth 6, null splits", "numbers", "missing", "columns"]
+
+
 @pytest.mark.parametrize(
-    "kind", ["depth 1", "depth 4", "joint edges", "depth 6, null splits", "numbers", "missing", "columns"]
+    ("kind", "source"), [*((kind, dealt) for kind in KINDS), ("depth 1", made_by_both), ("columns", made_by_both)]
 )
 def test_the_curve_is_that_of_the_exported_model(kind, source):
-    if source is made_by_both and kind not in ("depth 1", "columns"):
-        pytest.skip("long, and the same program")
     models, _, _ = trained(kind)
     booster, names = exported(models), models[0].model.facts.names
     config = json.loads(booster.save_config())

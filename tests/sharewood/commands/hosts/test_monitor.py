@@ -13,7 +13,7 @@ from sharewood.commands.hosts.train import train_half
 from sharewood.job.config import HostsConfig
 from sharewood.page.monitoring import monitoring_page
 from tests.secure_tree.monitor.rows import expected
-from tests.sharewood.commands.hosting import ROLES, both, dealing, in_threads, write_job
+from tests.sharewood.commands.hosting import ROLES, both, dealing, in_threads, sharewood, write_job
 from tests.sharewood.page.pages import check_page
 
 ROWS = 800
@@ -115,6 +115,18 @@ def test_alarms_and_the_period(tmp_path, monkeypatch, partition):
     assert "no alarm" in page and "One" not in page.split("<table")[0]
     with pytest.raises((DataError, PeerFailure), match="less than 1 days ago"):
         in_threads(monkeypatch, tmp_path, monitor_party, None, None)
+
+
+def test_plan_prices_the_section(tmp_path):
+    job(tmp_path)
+    for name in ROLES[:2]:
+        path = tmp_path / f"{name}.toml"
+        path.write_text(path.read_text() + "[plan]\nrows = [800, 800]\nfeatures = [2, 2]\n")
+    code, out, err = sharewood("plan", "--config", "party_b.toml", "--json", "plan.json", cwd=tmp_path)
+    assert code == 0, err
+    planned = json.loads((tmp_path / "plan.json").read_text())["monitor"]
+    assert planned["rounds"] > 40 and planned["bytes_dealer"] > planned["bytes"] > 100_000
+    assert "Monitoring with a dealer" in out
 
 
 def test_hidden_groups_are_hatched():
