@@ -9,7 +9,7 @@ import numpy as np
 
 from mpc.errors import DataError
 from mpc.party import Party
-from secure_tree.interface.conventions import not_fitted
+from secure_tree.interface.conventions import needs_party, not_fitted
 from secure_tree.interface.parameters import Parametrised
 from secure_tree.prediction.importance import feature_importance
 from secure_tree.prediction.partial_dependence import partial_dependence
@@ -97,6 +97,7 @@ class Fitted(Parametrised):
         many as in the training. Both parties must call this with the same feature, its name or its number in
         `model.facts.names`, and points. Stage of the meter: partial_dependence. Raises ConfigError, DataError.
         """
+        needs_party(party, "partial_dependence(party, feature, points)")
         return partial_dependence(party, self._fitted(), feature, points)
 
     @property

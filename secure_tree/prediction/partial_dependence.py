@@ -29,7 +29,6 @@ from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, stack
 from secure_tree.agreement.models import agree_on_dependence
 from secure_tree.data.bins import keys_of
-from secure_tree.interface.conventions import needs_party
 from secure_tree.model.ensemble import Ensemble
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.predict import THRESHOLD_BITS
@@ -45,7 +44,6 @@ def partial_dependence(party: Party, model: SharedModel, feature: str | int, poi
 
     Raises ConfigError, DataError.
     """
-    needs_party(party, "partial_dependence(party, feature, points)")
     names, values = model.facts.names, [float(np.float32(point)) for point in points]
     if isinstance(feature, str) and names.count(feature) != 1:
         raise ConfigError(
