@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mpc.errors import ConfigError, DataError, PeerFailure
 from mpc.host.ledger import START, Ledger
 from mpc.party import Party
-from secure_tree.agreement.messages import Count, Hexadecimal, Message, Names, Plain, Text, exchange
+from secure_tree.agreement.messages import Count, Hexadecimal, Line, Message, Names, Plain, Text, exchange
 from secure_tree.agreement.training import pairing_id
 from secure_tree.explore.own_rows import OwnRows
 from secure_tree.explore.precision import entropy, plain_fraction
@@ -47,7 +47,7 @@ class MonitorFacts(Message):
     ledger: bool
     lines: Count
     head: Hexadecimal
-    last: Text | None
+    last: Line | None
 
 
 class ProfileFacts(Message):
@@ -277,7 +277,8 @@ def settle(
                 "options": _flat(config),
                 "rows": scored.layout.rows[:2],
             }
-        )
+        ),
+        again=True,
     )
     return number
 

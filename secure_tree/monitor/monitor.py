@@ -6,6 +6,7 @@ All statistics of one call share the predicted margins, their comparisons and th
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,11 +178,11 @@ def monitor(
             raise ConfigError(f"ids must be given with a ledger, one for each of the {own} rows")
         rows = OwnRows(kept.path.with_name(kept.path.name + ".monitor"), key)
         hashes = rows.of_ids(np.asarray(ids))
-    facts = agree(
-        party, config, scored, labels is not None, names, profile.id if profile else None, len(half.facts.names), kept
-    )
     classes = [] if labels is None else [int((labels == c).sum()) for c in (0, 1)]
-    number = settle(party, config, facts, scored, classes, kept, rows, hashes)
+    of_profile, features = profile.id if profile else None, len(half.facts.names)
+    with kept.turn(party.rank) if kept else nullcontext():
+        facts = agree(party, config, scored, labels is not None, names, of_profile, features, kept)
+        number = settle(party, config, facts, scored, classes, kept, rows, hashes)
     if facts.groups is not None and places is not None:
         every = np.array([facts.groups.index(name) for name in names] + [-1])
         places = every[places]

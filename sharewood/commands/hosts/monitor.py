@@ -29,6 +29,7 @@ from sharewood.job.files import own_half
 from sharewood.job.session import bringing, connected
 from sharewood.job.work import JobFacts, agree, check_ids
 from sharewood.logs import in_json, say, say_document
+from sharewood.record.keeping import Record
 from sharewood.report.figures import InputFiles, Run
 from sharewood.report.run import PartyCosts, PartyReport, print_costs, write_reports
 from sharewood.tables.columns import Columns
@@ -114,14 +115,17 @@ def monitor_party(config: HostsConfig, name: str, labels: Path | None, json: Pat
         data = config.needs(name, "predict_data")
         rows = _rows(config, name, model, data, labels)
         profile = Profile.load(own.profile, key) if own.profile else None
-        for path in [p for p in (own.monitored, own.ledger, json) if p]:
+        for path in [p for p in (own.monitored, json) if p]:
             writable(path)
         if own.ledger and not rows.table.has_ids:
             raise DataError(f"{data}: must have ids, by which the ledger recognises rows")
         read = InputFiles.of(predict_data=data, model=own.model)
+        files = {"predict_data": data, "labels": labels, "model": own.model, "profile": own.profile}
+        record = Record(config, name, "monitor", **files)
 
     def program(party: Party) -> tuple[Monitored, PartyCosts]:
         warm_up(config.offline, config.ot)
+        record.begin(party)
         _agree(party, model, rows.table, False)
         found = monitor_rows(
             party,
@@ -135,7 +139,11 @@ def monitor_party(config: HostsConfig, name: str, labels: Path | None, json: Pat
             key=key,
             **asked.model_dump(),
         )
-        return found, PartyCosts.of(party, name, rows=len(rows.table.features))
+        costs = PartyCosts.of(party, name, rows=len(rows.table.features))
+        entries = [] if found.ledger is None else [found.ledger]
+        results = {"model": model.facts.pairing, "monitoring": found.run, "bits": _bits(found)}
+        record.end(party, asked.model_dump(mode="json"), results, rows=len(rows.table.features), entries=entries)
+        return found, costs
 
     found, costs = connected(config, name, program, doing="rows were monitored")
     if own.monitored:
@@ -148,13 +156,19 @@ def monitor_party(config: HostsConfig, name: str, labels: Path | None, json: Pat
         alarms=list(found.alarms),
         rows=list(found.rows),
         resolution=found.resolution,
-        bits={str(part): bits for part, bits in found.bits.items()},
+        bits=_bits(found),
         ledger=found.ledger,
+        record=record.report,
     )
     from sharewood.page.monitoring import monitoring_page
 
     write_reports(own.monitored, monitoring_page(found, name, config.names), report, json)
+    record.settle()
     return report
+
+
+def _bits(found: Monitored) -> dict[str, int]:
+    return {str(part): bits for part, bits in found.bits.items()}
 
 
 def _model(config: HostsConfig, name: str) -> SharedModel:

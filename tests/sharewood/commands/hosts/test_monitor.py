@@ -80,7 +80,10 @@ def test_between_hosts(tmp_path):
     assert found["statistics"]["auc"] == pytest.approx(truth["auc"], abs=0.05)
     assert all("the stability index of the scores" in said for said in ends)
     lines = [Ledger(tmp_path / f"{p}_ledger.jsonl").entries for p in "ab"]
-    assert lines[0] == lines[1] and lines[0][0]["kind"] == "monitor" and found["ledger"] == 0
+    assert lines[0] == lines[1] and found["ledger"] == 2
+    assert [line["kind"] for line in lines[0]] == ["record", "record", "monitor", "record"]
+    assert [line["job"] for line in lines[0] if "job" in line] == ["train", "predict", "monitor"]
+    assert lines[0][3]["entries"][0]["number"] == 2
     for p in "ab":
         page = check_page((tmp_path / f"{p}_monitored.report.html").read_text())
         assert "Drift of features" in page and "Loss by group" in page and "demographic" not in page
