@@ -89,8 +89,8 @@ def train(folder: Path, options: argparse.Namespace) -> pd.DataFrame:
 
 
 @contextmanager
-def services(folder: Path, delay: float, options: argparse.Namespace) -> Iterator[str]:
-    """Start the hosts, and return the address of party A's service when it is ready."""
+def services(folder: Path, delay: float, options: argparse.Namespace, reasons: int = 0) -> Iterator[str]:
+    """Start the hosts, and return the address of party A's service, which gives `reasons`, when it is ready."""
     meeting, dealer, *http = [free_address() for _ in range(4)]
     routes = [Route("b", "a", meeting), Route("a", "d", dealer), Route("b", "d", dealer)]
     processes = []
@@ -104,7 +104,7 @@ def services(folder: Path, delay: float, options: argparse.Namespace) -> Iterato
                 f'[dealer]\naddress = "{_text(dealt)}"',
                 f'[parties.party_a]\naddress = "{_text(met)}"\nmodel = "0.npz"\nlabel = "y"',
                 '[parties.party_b]\nmodel = "1.npz"\npredict_data = "table.csv"',
-                f'[train]\npartition = "{options.partition}"',
+                f'[train]\npartition = "{options.partition}"\n[predict]\nreasons = {reasons}',
                 f'[serve]\naddress = "{place}"\nahead = {options.ahead}\nanswer_within = 600',
                 f"halves = {str(options.halves).lower()}\n",
             ]
@@ -143,9 +143,10 @@ def _until_ready(url: str, folder: Path) -> None:
 
 
 @contextmanager
-def asking(url: str, rows: pd.DataFrame) -> Iterator[Callable[[], int]]:
-    """Yield what asks party A's service for predictions of rows, and returns their number."""
-    content, body = {"Content-Type": "application/json"}, json.dumps({"rows": rows.to_dict("records")})
+def asking(url: str, rows: pd.DataFrame, reasons: int = 0) -> Iterator[Callable[[], int]]:
+    """Yield what asks party A's service for predictions of rows, and their reasons, and returns their number."""
+    asked = {"rows": rows.to_dict("records"), **({"reasons": reasons} if reasons else {})}
+    content, body = {"Content-Type": "application/json"}, json.dumps(asked)
     with httpx.Client(timeout=600) as client:
 
         def ask() -> int:

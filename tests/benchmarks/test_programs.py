@@ -19,7 +19,16 @@ from benchmarks.program import DOCS, write_between
 
 FOLDER = {
     *("categories", "checks_cost", "cluster", "compare_vertical", "edges_cost", "extraction", "federated_figures"),
-    *("fedxgbllr_rates", "four_systems", "heterogeneity", "explore", "owners", "plot_secureboost", "two_runs"),
+    *(
+        "fedxgbllr_rates",
+        "four_systems",
+        "heterogeneity",
+        "explore",
+        "owners",
+        "plot_secureboost",
+        "reasons",
+        "two_runs",
+    ),
 }
 FILE = {"crypten_cnn", "federated_fedxgbllr", "federated_virtual_samples", "virtual_samples_update"}
 LONG = {
@@ -27,6 +36,7 @@ LONG = {
     "cluster_kills": "starts Ray",
     "plan_vs_relay": "starts three hosts as commands, through a relay",
     "serve": "starts three hosts as commands, and waits until they are ready",
+    "reasons": "starts three hosts as commands, and waits until they are ready",
     "crypten_cnn": "starts CrypTen; test_crypten_cnn.py runs all but its report",
 }
 # Another test runs its main.
