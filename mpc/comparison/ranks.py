@@ -7,8 +7,8 @@ Messages       a comparison of every pair (mpc/comparison/all_pairs.py); a look-
                conjunction of both results
 Cost           3 rounds for a block, 5 more for each further pass over blocks
 Security       composition: perfect
-How            k zeros precede the integers. An integer that is 0 loses to all of them, so it has none of the first k
-               ranks. The r-th largest wins against all but r - 1 of the others
+How            the r-th largest wins against all but r - 1 of the others. In the last pass k zeros precede the integers:
+               an integer that is 0 loses to all of them, so it has none of the first k ranks
 Source         rank by all comparisons, as in mpc/comparison/all_pairs.py
 """
 
@@ -41,11 +41,12 @@ def ranks(party: Endpoint, scores: AShare, count: int, bits: int) -> Steps[BShar
     n, d = scores.shape
     size = min(PER_RANK * count, MOST_KEYS - count)
     if d <= max(size, ONE_BLOCK):
-        return (yield from _of_blocks(party, scores, count, bits))
+        return (yield from _of_blocks(party, scores, count, bits, zeros=count))
     blocks = -(-d // size)
     size = -(-d // blocks)
     padded = scores.map(lambda w: np.pad(w, [(0, 0), (0, blocks * size - d)])).reshape(n * blocks, size)
-    within = yield from _of_blocks(party, padded, count, bits)
+    # Numbers that are 0 have ranks here, and lose them in the last pass.
+    within = yield from _of_blocks(party, padded, count, bits, zeros=0)
     best = yield from select.steps(party, within, padded.map(lambda w: w[:, None]))
     among = yield from ranks.steps(party, best.sum(axis=-1).reshape(n, blocks * count), count, bits)
     places = among.reshape(n, count, blocks, count)
@@ -56,18 +57,18 @@ def ranks(party: Endpoint, scores: AShare, count: int, bits: int) -> Steps[BShar
     return found.parity(axis=3).reshape(n, count, blocks * size)[..., :d]
 
 
-def _of_blocks(party: Endpoint, scores: AShare, count: int, bits: int) -> Steps[BShare]:
-    """Rank each row by comparisons of all pairs."""
+def _of_blocks(party: Endpoint, scores: AShare, count: int, bits: int, zeros: int) -> Steps[BShare]:
+    """Rank each row by comparisons of all pairs, after so many zeros."""
     n, d = scores.shape
-    size = d + count
-    zeros = AShare(np.zeros((n, count), scores.dtype), party.rank)
-    keys, per = concatenate([zeros, scores.at_scale(0)], axis=1), max(1, PORTION // (size * (size - 1) // 2))
+    size = d + zeros
+    first = AShare(np.zeros((n, zeros), scores.dtype), party.rank)
+    keys, per = concatenate([first, scores.at_scale(0)], axis=1), max(1, PORTION // (size * (size - 1) // 2))
     wanted = (size - 1 - np.arange(count)).astype(U8)[:, None] * U8.type(party.rank == 0)
     found = []
     for start in range(0, n, per):
         some = keys[start : start + per]
         compared = yield from compare_pairs.steps(party, some, bits)
-        wins = AShare(compared.counts[:, None, count:] - wanted, party.rank)
+        wins = AShare(compared.counts[:, None, zeros:] - wanted, party.rank)
         found.append((yield from equals_zero.steps(party, wins, groups_of(some, bits).counts.width)))
     return concatenate(found)
 

@@ -121,12 +121,14 @@ class Table:
     """What is made once per model and choice of names, and serves any number of rows of one session.
 
     operand: with a dealer, the contributions by entry, fixed, [classes, entries, names]; otherwise the names of all
-    nodes, with `values` by path and pattern, [depth, n]. constant: contributions of a row that goes left nowhere,
+    nodes, with `values` by path and pattern, [depth, n], beside those of the last pattern, `rest`, [depth, T * paths].
+    constant: contributions of a row that goes left nowhere,
     [classes, 1, names]. mean: the mean margin, [classes]. All at `scale`, shared in `ring`.
     """
 
     operand: FixedOperand
     values: AShare | None
+    rest: AShare | None
     constant: AShare
     mean: AShare
     scale: int
@@ -186,8 +188,8 @@ def scale_of(model: SharedModel, dealer: bool) -> tuple[int, Z2k]:
     finest = FINEST if dealer else FINEST_WITHOUT
     leaf, margin = magnitudes(model)
     scale = min(finest, MARGIN_SCALE + LEAF_BITS - leaf)
-    # A contribution is the difference of two margins.
-    bits = -(-(margin + scale - MARGIN_SCALE + 4) // 8) * 8
+    # A contribution is the difference of two margins, of either sign.
+    bits = -(-(margin + scale - MARGIN_SCALE + 2) // 8) * 8
     if bits > Z64.bits or (model.cuts.shape[1] and scale < COARSEST):
         raise RangeError("reasons need leaf weights with a smaller bound: set max_delta_step, or a larger reg_lambda")
     return scale, Z2k(U64, max(32, bits))
@@ -207,11 +209,13 @@ def make_table(party: Party, model: SharedModel, request: Request) -> Steps[Tabl
     d, count = len(model.facts.names), len(request.names)
     of_nodes = trees.chosen[..., :d].map(lambda w: _joined(w, request.member, count, np.add))
     if not dealer:
-        flat = values.map(lambda w: w.transpose(2, 0, 1, 3).reshape(depth, -1))
+        # Every row has one pattern of a path, so that those of the last need no bit.
+        rest = values.map(lambda w: w[..., -1].transpose(2, 0, 1).reshape(depth, -1))
+        flat = values.map(lambda w: (w[..., :-1] - w[..., -1:]).transpose(2, 0, 1, 3).reshape(depth, -1))
         bits = trees.features.map(lambda b: _joined(b, request.member, count, np.bitwise_xor))
         words, lowest = of_nodes.map(lambda w: _by_class(w, classes)), bits.map(lambda b: _by_class(b, classes))
         operand = yield from fix.steps(party, words, lowest, ring)
-        return Table(operand, flat, AShare(np.zeros((classes, 1, count), U64), party.rank), mean, scale, ring)
+        return Table(operand, flat, rest, AShare(np.zeros((classes, 1, count), U64), party.rank), mean, scale, ring)
     on_path = paths(depth)[0][::2]
     players = of_nodes.map(lambda w: w[:, on_path].reshape(-1, depth, count))
     by_path = yield from fix.steps(party, players, None, ring)
@@ -221,7 +225,7 @@ def make_table(party: Party, model: SharedModel, request: Request) -> Steps[Tabl
     entries, constant = _entries(product.words.reshape(t, -1, patterns, count))
     fixed = yield from fix.steps(party, AShare(_by_class(entries, classes), party.rank), None, ring)
     of_class = constant.reshape(-1, classes, count).sum(axis=0, dtype=U64)[:, None]
-    return Table(fixed, None, AShare(of_class, party.rank), mean, scale, ring)
+    return Table(fixed, None, None, AShare(of_class, party.rank), mean, scale, ring)
 
 
 def contribute(party: Party, table: Table, turns: BShare) -> Steps[AShare]:
@@ -231,10 +235,11 @@ def contribute(party: Party, table: Table, turns: BShare) -> Steps[AShare]:
     on_path = paths(depth)[0][::2]
     index = turns.map(lambda b: b[:, on_path].transpose(3, 0, 1, 2).reshape(-1, depth))
     hot = (yield from one_hot.steps(party, index)).reshape(rows, t, len(on_path), -1)
-    if table.values is not None:
+    if table.values is not None and table.rest is not None:
         values = yield from fix_values.steps(party, table.values, rows, table.ring)
-        chosen = yield from select_fixed.steps(party, hot.reshape(rows, -1), values)
-        of_paths = chosen.words.reshape(rows, depth, t, len(on_path), -1).sum(axis=-1)
+        chosen = yield from select_fixed.steps(party, hot[..., :-1].reshape(rows, -1), values)
+        of_paths = chosen.words.reshape(rows, depth, t * len(on_path), -1).sum(axis=-1) + table.rest.words
+        of_paths = of_paths.reshape(rows, depth, t, len(on_path))
         of_nodes = np.zeros((m, rows, t), U64)
         np.add.at(of_nodes, on_path.T, of_paths.transpose(1, 3, 0, 2))
         words = AShare(_rows_by_class(of_nodes.transpose(1, 2, 0), classes), party.rank)

@@ -9,6 +9,8 @@ import pytest
 
 from mpc.checks.verdict import REVEALED
 from mpc.errors import ConfigError, DataError
+from mpc.matrix.linear_map import MatrixVectors
+from protocols.offline.pairwise.cost import request_transfers
 from protocols.testing.two_parties import dealt, made_by_both, run_both
 from secure_tree.agreement.messages import VERSION
 from secure_tree.exchange.plain_model import reveal_model, share_model
@@ -318,4 +320,13 @@ def test_what_a_table_and_100_rows_cost():
     assert (table.rounds, table.sent + table.received) == (37, 17_732_480)
     assert (rows.rounds, rows.sent + rows.received) == (8, 8_436_300)
     _, ranked = plan_reasons(context, 100)
-    assert (ranked.rounds, ranked.sent + ranked.received) == (20, 9_402_400)
+    assert (ranked.rounds, ranked.sent + ranked.received) == (20, 9_300_400)
+    _, paired = plan_reasons(context, 100, method="bins", dealer=False)
+    _, numbers = plan_reasons(context, 100, method="bins", show="numbers", dealer=False)
+    assert (per_row(paired), per_row(numbers)) == (2_001_154, 1_505_626)
+
+
+def per_row(demand, rows=100):
+    """Return the bytes of a row without a dealer, of which those of its routing are a prediction's."""
+    offline = [request_transfers(one) for one in demand.requests if not isinstance(one, MatrixVectors)]
+    return (8 * (demand.sent + demand.received) + sum(sum(one.bits) for one in offline)) // (8 * rows)
