@@ -258,6 +258,7 @@ def test_what_is_refused():
         "top must be 1 .. 64, got 65": {"top": 65},
         'show must be "names" or "numbers"': {"show": "all"},
         "in one group at most, got 'f7'": {"groups": {"a": ["f7"]}},
+        "must have a column, got none for 'a'": {"groups": {"a": []}},
         "in one group at most, got 'f1'": {"groups": {"a": ["f1"], "b": ["f1"]}},
         "must not have the name of a column outside of the groups, got 'f0'": {"groups": {"f0": ["f1"]}},
         "must be 0 or 1 for vertical data": {"to": 1},
@@ -284,6 +285,39 @@ def test_deep_trees_are_refused():
     models, tables, _ = trained("depth 7")
     with pytest.raises(ConfigError, match="depth 6 at most, got 7"):
         explained(models, tables)
+
+
+def test_columns_of_owners_are_refused():
+    X, y = table(80, 3, seed=5)
+    frame = pd.DataFrame(X, columns=list("uvw"))
+    training = train_both(
+        (frame[["u"]], frame[["v"]]),
+        (y, None),
+        owners={"bank": (frame[["w"]], None)},
+        partition="vertical",
+        n_estimators=1,
+        max_depth=2,
+        max_bin=4,
+    )
+    with pytest.raises(ConfigError, match="reasons need a model without columns of owners who are no party"):
+        explained(training.models, (frame[["u"]], frame[["v"]]))
+
+
+@pytest.mark.parametrize("source", [dealt, made_by_both])
+@pytest.mark.parametrize("parameters", [{"max_depth": 1}, {"max_depth": 3}, {"max_depth": 2, "gamma": 1e6}])
+def test_one_row_of_one_column_and_more_names_than_columns(parameters, source):
+    booster = train("binary:logistic", rounds=2, features=DATA[:, :1], **parameters)
+    plain, rows = plain_of(booster), DATA[:1, :1]
+
+    def job(party):
+        model = estimator_of(share_model(party, plain if party.rank == 0 else None))
+        own = rows if party.rank == 1 else rows[:0]
+        return [model.contributions(party, own, 64, method="thresholds", toward=way) for way in ("higher", "lower")]
+
+    (_, found), _ = run_both(job, source=source)
+    theirs = booster.predict(xgboost.DMatrix(rows), pred_contribs=True)[:, :-1]
+    assert found == [[in_order(theirs[0], ("f0",), 64, sign)] for sign in (1, -1)]
+    assert ([names for (names,) in found] == [(), ()]) == ("gamma" in parameters)
 
 
 def test_results_of_no_rows():

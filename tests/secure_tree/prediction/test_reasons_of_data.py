@@ -83,6 +83,32 @@ def test_the_strongest_reasons_are_those_of_xgboost(name, most):
     assert compared > most / 2 and same > 0.99 * compared
 
 
+def test_what_neighbours_of_a_row_tell():
+    """Names depend on nodes that a row does not reach: they change where the prediction stays the same."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X.astype(np.float32)
+    booster = xgboost.train({"objective": "binary:logistic", "max_depth": 4}, xgboost.DMatrix(X, label=y), 20)
+    nodes = booster.trees_to_dataframe().query("Feature != 'Leaf'")
+    thresholds = len(nodes[["Feature", "Split"]].drop_duplicates())
+    places = {"margin": [], "names": []}
+    for f in range(X.shape[1]):
+        values = np.unique(X[:, f])
+        values = np.concatenate([values[:1] - 1, (values[1:] + values[:-1]) / 2, values[-1:] + 1])
+        rows = np.repeat(X[:40], len(values), axis=0)
+        rows[:, f] = np.tile(values, 40)
+        data = xgboost.DMatrix(rows)
+        margins = booster.predict(data, output_margin=True).reshape(40, -1)
+        contributions = booster.predict(data, pred_contribs=True)[:, :-1]
+        order = np.argsort(-contributions, axis=1, kind="stable")[:, :TOP]
+        named = np.where(np.take_along_axis(contributions, order, 1) > 0, order, -1).reshape(40, -1, TOP)
+        changes = margins[:, 1:] != margins[:, :-1], (named[:, 1:] != named[:, :-1]).any(axis=-1)
+        for kind, changed in zip(places, changes, strict=True):
+            places[kind] += [(row, f, place) for row, place in np.argwhere(changed).tolist()]
+    margin, names = set(places["margin"]), set(places["names"])
+    assert 0.6 < len(names) / len(margin) < 0.8 and 0.25 < len(names - margin) / len(names) < 0.4
+    assert all(len({one[1:] for one in found}) > 0.9 * thresholds for found in (margin, names))
+
+
 @pytest.mark.parametrize("wrong", [("b", "a"), ("a",), ("a", "a"), ("a", "b", "c"), ("a", "c")])
 def test_another_list_is_found(wrong):
     check(("a", "b"), np.array([3.0, 2.0, -1.0]), ["a", "b", "c"], TIE)
