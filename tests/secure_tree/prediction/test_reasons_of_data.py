@@ -83,6 +83,7 @@ def test_the_strongest_reasons_are_those_of_xgboost(name, most):
     assert compared > most / 2 and same > 0.99 * compared
 
 
+@pytest.mark.long
 def test_what_neighbours_of_a_row_tell():
     """Names depend on nodes that a row does not reach: they change where the prediction stays the same."""
     X, y = load_breast_cancer(return_X_y=True)
