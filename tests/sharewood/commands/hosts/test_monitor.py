@@ -83,7 +83,7 @@ def test_between_hosts(tmp_path):
     assert lines[0] == lines[1] and found["ledger"] == 2
     assert [line["kind"] for line in lines[0]] == ["record", "record", "monitor", "record"]
     assert [line["job"] for line in lines[0] if "job" in line] == ["train", "predict", "monitor"]
-    assert lines[0][3]["entries"][0]["number"] == 2
+    assert list(lines[0][3]["entries"]) == ["2"]
     for p in "ab":
         page = check_page((tmp_path / f"{p}_monitored.report.html").read_text())
         assert "Drift of features" in page and "Loss by group" in page and "demographic" not in page
