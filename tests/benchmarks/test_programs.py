@@ -24,6 +24,7 @@ FOLDER = {
         "four_systems",
         "heterogeneity",
         "explore",
+        "monitor",
         "owners",
         "plot_secureboost",
         "reasons",

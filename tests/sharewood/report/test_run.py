@@ -81,6 +81,6 @@ def test_a_report_that_cannot_be_written(tmp_path, caplog):
 def test_what_was_learned_many_times_is_told_once(capsys):
     learned = ["auc of held-out rows after 10 trees", "the model", "auc of held-out rows after 20 trees"]
     costs = SimpleNamespace(stages={}, revealed=learned)
-    print_costs("trained", SimpleNamespace(costs=costs, written=[]), 0.0)
+    print_costs("trained", SimpleNamespace(costs=costs, written=[], record=None), 0.0)
     said = capsys.readouterr().out
     assert "feature names and parameters: auc of held-out rows after 10, 20 trees; the model\n" in said
