@@ -78,4 +78,6 @@ describe(
     samples=calls(lambda i, n: [i.words(0, 99, n, 4), 2, 10]) + calls(lambda i, n: [i.words(0, 99, n, 30), 2, 10]),
     priced=calls(lambda i, n: [i.words(0, 1, n, 30, ring=Z32), 4, 26], element="row of 30 numbers, 4 ranks"),
     evidence=composed(compare_pairs, equals_zero, select, and_each),
+    # 10,000 runs are one portion.
+    lanes=calls(lambda i, n: [i.words(0, 99, n, 4), 2, 10]) + calls(lambda i, n: [i.words(0, 99, n, 25), 1, 10]),
 )

@@ -18,6 +18,8 @@ RNG = np.random.default_rng(5)
 X = RNG.normal(size=(60, 4))
 HOLES = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
 CLASS = (X[:, 0] - X[:, 3] + RNG.normal(size=60) > 0).astype(float)
+# No split is nearly as good as the best one, so other coins choose the same.
+CURVED = 3 * np.sin(2 * X[:, 0]) + X[:, 1]
 CASES = {
     "bins": (SecureXGBClassifier, X, CLASS, "bins", {}),
     "held out": (SecureXGBClassifier, X, CLASS, "thresholds", {"test_size": 0.3, "eval_epochs": 1}),
@@ -29,7 +31,7 @@ CASES = {
         "thresholds",
         {"objective": "multi:ova", "num_class": 3, "n_estimators": 1},
     ),
-    "monotone": (SecureXGBRegressor, X, CLASS + X[:, 1], "thresholds", {"monotone_constraints": (1, 0, 0, -1)}),
+    "monotone": (SecureXGBRegressor, X, CURVED, "thresholds", {"monotone_constraints": (1, 0, 0, -1)}),
     "counts": (SecureXGBRegressor, X, CLASS * 3, "bins", {"objective": "count:poisson", "edges": "joint"}),
 }
 
@@ -90,7 +92,10 @@ def test_a_flipped_bit_is_found_or_changes_nothing(monkeypatch, case, count):
                 found["found"] += 1
                 continue
         for (margins, curve), (expected, of_honest) in zip(ends, honest, strict=True):
-            assert np.allclose(margins, expected, atol=2e-3, rtol=0) and curve == of_honest, (case, rank, at)
+            near = np.allclose(margins, expected, atol=2e-3, rtol=0)
+            # Other coins alone move a metric by some 1e-6.
+            near &= np.allclose(np.reshape(curve, (-1, 2)), np.reshape(of_honest, (-1, 2)), atol=1e-5, rtol=0)
+            assert near, (case, rank, at)
         found["no matter"] += 1
     print(case, dict(found))
     assert count < 100 or found["found"] > count / 4
