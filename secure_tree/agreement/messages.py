@@ -5,7 +5,9 @@ A message that does not fit its schema raises a one-sentence error before anythi
 
 from __future__ import annotations
 
+import reprlib
 import unicodedata
+from collections.abc import Mapping
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -112,6 +114,14 @@ def exchange(party: Party, tag: str, mine: M) -> M:
             "at both"
         )
     return checked(type(mine), received, tag)
+
+
+def same_parameters(mine: Mapping[str, Plain], theirs: Mapping[str, Plain]) -> None:
+    """Raise ConfigError unless the parameters of both parties are equal."""
+    for name in {**mine, **theirs}:
+        here, there = mine.get(name), theirs.get(name)
+        if here != there:
+            raise ConfigError(f"the parties disagree on {name}: {here} here, {reprlib.repr(there)} at the other")
 
 
 def checked(schema: type[M], received: dict[str, Any], tag: str) -> M:

@@ -23,6 +23,7 @@ from secure_tree.agreement.messages import (
     Power,
     Text,
     exchange,
+    same_parameters,
 )
 from secure_tree.agreement.numbers import agree_on_numbers, of_training
 from secure_tree.agreement.rows import Contribution, contributions, same_contributions
@@ -105,7 +106,7 @@ def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary, mo
         other = validated(TrainConfig, received).model_dump()
     except ConfigError as error:
         raise ConfigError(f"the other party's parameters: {error}") from None
-    _same_config(parameters, other)
+    same_parameters(parameters, other)
     if (model is None) != (of_model is None):
         raise ConfigError(
             "one party continues a model and the other starts a new one: both must pass xgb_model, or neither"
@@ -338,11 +339,3 @@ def _some(names: Sequence[str]) -> str:
     """Return the first names of a list, and how many there are."""
     shown = ", ".join(reprlib.repr(name) for name in names[:_NAMES_SHOWN])
     return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"
-
-
-def _same_config(mine: dict[str, Plain], theirs: dict[str, Plain]) -> None:
-    for name, value in mine.items():
-        if theirs.get(name) != value:
-            raise ConfigError(
-                f"the parties disagree on {name}: {value} here, {reprlib.repr(theirs.get(name))} at the other"
-            )

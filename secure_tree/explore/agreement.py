@@ -5,19 +5,24 @@ Nothing is computed on shares before the line is on disk at both parties, so a r
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
 
-from mpc.errors import ConfigError, DataError, PeerFailure
-from mpc.host.ledger import START, Ledger
+from mpc.errors import DataError
+from mpc.host.ledger import Ledger
 from mpc.party import Party
-from secure_tree.agreement.messages import Count, Hexadecimal, Line, Message, Names, Plain, Power, Text, exchange
+from secure_tree.agreement.messages import Count, Names, Power, Text, exchange
+from secure_tree.agreement.releases import (
+    Consent,
+    Refusal,
+    ReleaseFacts,
+    consent,
+    exchange_facts,
+    releases,
+    write_release,
+)
 from secure_tree.agreement.training import pairing_id, same_names, same_rows
 from secure_tree.data.bins import Counted
 from secure_tree.data.categories import Dictionary, unite
@@ -25,17 +30,13 @@ from secure_tree.explore.config import ExploreConfig
 from secure_tree.explore.noise import LARGEST
 from secure_tree.explore.own_table import WEIGHT_BITS, OwnTable, class_of
 from secure_tree.explore.precision import entropy, released_bits
-from secure_tree.public.config import validated
 from secure_tree.public.context import OwnerFacts
 from secure_tree.public.exact import ceil_log2, digest
 
-Refusal = Literal["", "class_rows", "bits", "rho", "cell_rows"]
 
+class ExploreFacts(ReleaseFacts):
+    """A party's part of the public facts. exponent: of a power of two above the largest weight."""
 
-class ExploreFacts(Message):
-    """A party's part of the public facts. exponent: of a power of two above the largest weight. last: its last line."""
-
-    parameters: dict[Text, Plain]
     names: Names
     categories: dict[Text, list[Text]]
     rows: Count
@@ -43,28 +44,6 @@ class ExploreFacts(Message):
     missing: bool
     periods: bool
     exponent: Power | None
-    seconds: Count
-    token: Hexadecimal
-    ledger: bool
-    lines: Count
-    head: Hexadecimal
-    last: Line | None
-
-
-class Release(BaseModel):
-    """What counts of a line of the ledger."""
-
-    model_config = ConfigDict(strict=True)
-
-    label: str
-    bits: Count
-    rho: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class Consent(Message):
-    """Why a party refuses a release, if it does."""
-
-    refusal: Refusal
 
 
 @dataclass(frozen=True)
@@ -121,8 +100,10 @@ def agree(
 ) -> Explored:
     """Exchange the facts of both tables; owners have been agreed on. Raises ConfigError, DataError at both parties."""
     weights = own.labels.weights
-    mine = ExploreFacts.of(
-        parameters=_flat(config),
+    mine = ExploreFacts.before(
+        party,
+        config,
+        ledger,
         names=own.names,
         categories=own.categories,
         rows=own.rows,
@@ -130,23 +111,8 @@ def agree(
         missing=missing,
         periods=own.period is not None,
         exponent=None if weights is None or not weights.size else ceil_log2(float(max(weights.max(), 1e-300))),
-        seconds=int(time.time()),
-        token=party.draw(16).hex(),
-        ledger=ledger is not None,
-        lines=len(ledger.lines) if ledger else 0,
-        head=ledger.head if ledger else START,
-        last=ledger.last if ledger else None,
     )
-    theirs = exchange(party, "explore.facts", mine)
-    for name, value in mine.parameters.items():
-        if theirs.parameters.get(name) != value:
-            raise ConfigError(
-                f"the parties disagree on {name}: {value} here, {theirs.parameters.get(name)!r:.60} at the other"
-            )
-    if mine.ledger != theirs.ledger:
-        raise ConfigError("both parties must keep a ledger, or neither: one of them has none")
-    if ledger:
-        ledger.agree(theirs.lines, theirs.head, theirs.last)
+    theirs = exchange_facts(party, "explore.facts", mine, ledger)
     return _joined(config, party.rank, mine, theirs, ledger, owners)
 
 
@@ -196,19 +162,11 @@ def _joined(
     exponent = None if given == [None] * len(given) else max(e or 0 for e in given)
     bits = released_bits(config, rows, features, bins)
     run = pairing_id(first.token, second.token)
-    earlier = [each for each in releases(ledger) if each.label == config.label] if ledger else []
+    earlier = [each for each in releases(ledger, "explore") if each.label == config.label] if ledger else []
     spent, rho = sum(each.bits for each in earlier), sum(each.rho for each in earlier)
     return Explored(
         config, run, names, categories, rows, holder, bins, periods, exponent, bits, spent, rho, first.seconds, owners
     )
-
-
-def releases(ledger: Ledger) -> list[Release]:
-    """Return the earlier releases. Raises DataError, since a line may be the other party's."""
-    try:
-        return [validated(Release, entry) for entry in ledger.entries if entry.get("kind") == "explore"]
-    except ConfigError as error:
-        raise DataError(f"{ledger.path}: a line of the ledger is no release of an exploration: {error}") from None
 
 
 def settle(party: Party, facts: Explored, own: OwnTable, ledger: Ledger | None, nearest: int | None) -> int | None:
@@ -240,33 +198,13 @@ def settle(party: Party, facts: Explored, own: OwnTable, ledger: Ledger | None, 
         mine = "rho"
     elif nearest is not None and nearest < floors.cell_rows:
         mine = "cell_rows"
-    theirs = exchange(party, "explore.consent", Consent.of(refusal=mine)).refusal
-    if mine:
-        raise DataError(f"this party refuses the release: {told[mine]}")
-    if theirs:
-        raise PeerFailure(f"the other party refuses the release: {told[theirs]}")
+    consent(party, "explore.consent", mine, told, "release")
     if ledger is None:
         return None
-    number = len(ledger.lines)
-    ledger.append(
-        ledger.next(
-            {
-                "kind": "explore",
-                "run": facts.run,
-                "time": datetime.fromtimestamp(facts.seconds, UTC).isoformat(),
-                "label": config.label,
-                "what": dict(facts.bits),
-                "bits": total,
-                "rho": config.privacy.rho if config.privacy else 0.0,
-                "options": _flat(config),
-                "schema": digest(facts.names, facts.categories),
-                "rows": facts.rows,
-                **({"owners": {owner.name: owner.id for owner in facts.owners}} if facts.owners else {}),
-            }
-        ),
-        again=True,
-    )
-    return number
+    owners = {"owners": {owner.name: owner.id for owner in facts.owners}} if facts.owners else {}
+    rho = config.privacy.rho if config.privacy else 0.0
+    more = {"label": config.label, "rho": rho, "schema": digest(facts.names, facts.categories), "rows": facts.rows}
+    return write_release(ledger, "explore", facts.run, facts.seconds, config, facts.bits, **more, **owners)
 
 
 def class_counts(own: OwnTable, config: ExploreConfig) -> list[int]:
@@ -296,10 +234,3 @@ def check_classes(party: Party, config: ExploreConfig, counts: np.ndarray) -> No
             f"{'this party' if few else 'the other party'} has fewer than {config.floors.class_rows} rows of a class "
             "(floors.class_rows) when labels are cut at joint quantiles"
         )
-
-
-def _flat(config: ExploreConfig) -> dict[str, Any]:
-    """Return the parameters as plain values, those of floors and privacy by dotted names."""
-    values = config.model_dump()
-    below = {section: values.pop(section) or {} for section in ("floors", "privacy")}
-    return values | {f"{section}.{name}": value for section, named in below.items() for name, value in named.items()}

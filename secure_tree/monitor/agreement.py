@@ -5,24 +5,22 @@ Nothing is opened before the line is on disk at both parties, so a run that ends
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from mpc.errors import ConfigError, DataError, PeerFailure
-from mpc.host.ledger import START, Ledger
+from mpc.errors import ConfigError, DataError
+from mpc.host.ledger import Ledger
 from mpc.party import Party
-from secure_tree.agreement.messages import Count, Hexadecimal, Line, Message, Names, Plain, Text, exchange
+from secure_tree.agreement.messages import Count, Hexadecimal, Message, Names, Text, exchange
+from secure_tree.agreement.releases import Refusal, ReleaseFacts, consent, exchange_facts, releases, write_release
 from secure_tree.agreement.training import pairing_id
 from secure_tree.explore.own_rows import OwnRows
 from secure_tree.explore.precision import entropy, plain_fraction
 from secure_tree.monitor.config import OF_LABELS, OF_PROFILE, MonitorConfig, Statistic
 from secure_tree.monitor.scores import Scored
-from secure_tree.public.config import validated
 
 MOST_GROUPS = 64
 # Fewest rows of a party whose quantiles become public.
@@ -30,24 +28,15 @@ LEAST_BY_ROWS = 500
 _DAY = 86_400
 _PSI_BITS = 3
 
-Refusal = Literal["", "class_rows", "bits", "every", "cell_rows"]
 
-
-class MonitorFacts(Message):
+class MonitorFacts(ReleaseFacts):
     """A party's part of the public facts. groups: the names of its groups by rows, how many it has by columns."""
 
-    parameters: dict[Text, Plain]
     pairing: Hexadecimal
     rows: tuple[Count, Count]
     labelled: bool
     groups: Names | Annotated[int, Field(ge=0, le=MOST_GROUPS)]
     profile: Hexadecimal | None
-    seconds: Count
-    token: Hexadecimal
-    ledger: bool
-    lines: Count
-    head: Hexadecimal
-    last: Line | None
 
 
 class ProfileFacts(Message):
@@ -58,23 +47,6 @@ class ProfileFacts(Message):
     labelled: bool
     span: tuple[Text, Text]
     token: Hexadecimal
-
-
-class Consent(Message):
-    """Why a party refuses a release, if it does."""
-
-    refusal: Refusal
-
-
-class Release(BaseModel):
-    """What counts of a line of the ledger."""
-
-    model_config = ConfigDict(strict=True)
-
-    number: Count
-    time: Annotated[str, Field(max_length=40)]
-    bits: Count
-    label: str
 
 
 @dataclass(frozen=True)
@@ -108,36 +80,23 @@ def agree(
     vertical, layout = scored.layout.vertical, scored.layout
     if len(groups) > MOST_GROUPS:
         raise DataError(f"group must have at most {MOST_GROUPS} values, got {len(groups)}")
-    mine = MonitorFacts.of(
-        parameters=_flat(config),
+    mine = MonitorFacts.before(
+        party,
+        config,
+        ledger,
         pairing=scored.pairing,
         rows=layout.rows[:2],
         labelled=labelled,
         groups=len(groups) if vertical else groups,
         profile=profile,
-        seconds=int(time.time()),
-        token=party.draw(16).hex(),
-        ledger=ledger is not None,
-        lines=len(ledger.lines) if ledger else 0,
-        head=ledger.head if ledger else START,
-        last=ledger.last if ledger else None,
     )
-    theirs = exchange(party, "monitor.facts", mine)
-    for name, value in mine.parameters.items():
-        if theirs.parameters.get(name) != value:
-            raise ConfigError(
-                f"the parties disagree on {name}: {value} here, {theirs.parameters.get(name)!r:.60} at the other"
-            )
+    theirs = exchange_facts(party, "monitor.facts", mine, ledger)
     if (theirs.pairing, theirs.rows) != (mine.pairing, mine.rows):
         raise DataError("the parties monitor different models or numbers of rows")
-    if mine.ledger != theirs.ledger:
-        raise ConfigError("both parties must keep a ledger, or neither: one of them has none")
     if theirs.profile != mine.profile:
         raise DataError("the parties have different profiles: both must bring the halves that one training has left")
     if config.asks(*OF_PROFILE) and profile is None:
         raise DataError("profile must be given for drift")
-    if ledger:
-        ledger.agree(theirs.lines, theirs.head, theirs.last)
     first, second = (mine, theirs) if party.rank == 0 else (theirs, mine)
     _check_rows(config, scored, (first.labelled, second.labelled))
     names, holder = _groups(config, first.groups, second.groups)
@@ -231,12 +190,12 @@ def settle(
     floors, total, spent, recent = config.floors, sum(facts.bits.values()), 0, False
     nearest = None
     if ledger and rows and hashes is not None:
-        past = {str(line.number): line for line in _releases(ledger)}
+        past = {str(line.number): line for line in releases(ledger, "monitor")}
         for name in rows.overlapping(hashes):
             if (line := past.get(name)) is None:
                 continue
             spent += line.bits if line.label == config.label else 0
-            recent |= facts.seconds < _seconds(line.time) + config.every * _DAY
+            recent |= facts.seconds < line.seconds + config.every * _DAY
         nearest = rows.nearest(hashes)
     told = {
         "class_rows": f"a class has fewer than {floors.class_rows} rows (floors.class_rows)",
@@ -254,57 +213,10 @@ def settle(
         mine = "cell_rows"
     elif classes and config.of_labels and spent + total > floors.bits * entropy(classes):
         mine = "bits"
-    theirs = exchange(party, "monitor.consent", Consent.of(refusal=mine)).refusal
-    if mine:
-        raise DataError(f"this party refuses the monitoring: {told[mine]}")
-    if theirs:
-        raise PeerFailure(f"the other party refuses the monitoring: {told[theirs]}")
+    consent(party, "monitor.consent", mine, told, "monitoring")
     if ledger is None:
         return None
-    number = len(ledger.lines)
     if rows and hashes is not None:
-        rows.add(hashes, str(number))
-    ledger.append(
-        ledger.next(
-            {
-                "kind": "monitor",
-                "run": facts.run,
-                "time": datetime.fromtimestamp(facts.seconds, UTC).isoformat(),
-                "label": config.label,
-                "model": scored.pairing,
-                "what": facts.bits,
-                "bits": total,
-                "options": _flat(config),
-                "rows": scored.layout.rows[:2],
-            }
-        ),
-        again=True,
-    )
-    return number
-
-
-def _releases(ledger: Ledger) -> list[Release]:
-    """Return the earlier monitorings. Raises DataError, since a line may be the other party's."""
-    try:
-        return [
-            validated(Release, {name: entry.get(name) for name in Release.model_fields})
-            for entry in ledger.entries
-            if entry.get("kind") == "monitor"
-        ]
-    except ConfigError as error:
-        raise DataError(f"{ledger.path}: a line of the ledger is no monitoring: {error}") from None
-
-
-def _seconds(text: str) -> float:
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        raise DataError(f"a line of the ledger must have a time, got {text!r:.60}") from None
-
-
-def _flat(config: MonitorConfig) -> dict[str, object]:
-    """Return the parameters as plain values, those of alarms and floors by dotted names."""
-    values = config.model_dump()
-    below = {section: values.pop(section) for section in ("alarms", "floors")}
-    values["span"] = [str(end) for end in values["span"]]
-    return values | {f"{section}.{name}": value for section, named in below.items() for name, value in named.items()}
+        rows.add(hashes, str(len(ledger.lines)))
+    more = {"label": config.label, "rho": 0.0, "model": scored.pairing, "rows": scored.layout.rows[:2]}
+    return write_release(ledger, "monitor", facts.run, facts.seconds, config, facts.bits, **more)

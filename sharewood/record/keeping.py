@@ -35,7 +35,7 @@ from mpc.party import Party
 from protocols.transport.channel import Channel
 from protocols.transport.codec import encode
 from secure_tree.agreement.messages import VERSION, Count, Hexadecimal, Line, Message, Text, exchange
-from secure_tree.explore.agreement import releases
+from secure_tree.agreement.releases import Heads, heads, releases
 from sharewood import __version__
 from sharewood.job.config import HostsConfig
 from sharewood.record.signatures import is_signed, sign
@@ -46,14 +46,6 @@ from sharewood.tables.files import writable
 
 log = logging.getLogger("sharewood")
 DAY = 86_400
-
-
-class Heads(Message):
-    """The number of lines of this party's ledger, the hash of the last one, and the line itself."""
-
-    lines: Count
-    head: Hexadecimal
-    last: Line | None
 
 
 class Facts(Heads):
@@ -116,7 +108,7 @@ class Record:
             place = self._ledger.path.with_name(f"{who}.{fingerprint(chain[0])[:16]}.crt")
             write_once(place, b"".join(each.public_bytes(Encoding.PEM) for each in chain))
         with self._turn(party) as kept_out:
-            theirs = exchange(party, "record.begin", Heads.of(**_heads(self._ledger)))
+            theirs = exchange(party, "record.begin", Heads.of(**heads(self._ledger)))
             if kept_out:
                 raise kept_out
             self._agree(party, theirs)
@@ -145,7 +137,7 @@ class Record:
         try:
             with self._turn(party) as kept_out:
                 mine = Facts.of(
-                    **_heads(self._ledger),
+                    **heads(self._ledger),
                     job=self._job,
                     release=__version__,
                     seconds=int(time.time()),
@@ -279,7 +271,7 @@ def table_key(key: bytes, token: str) -> bytes:
 def spent(ledger: Ledger) -> dict[str, dict[str, float]]:
     """Return the bits and rho that the releases in a ledger have told about each label."""
     found: dict[str, dict[str, float]] = {}
-    for release in releases(ledger):
+    for release in releases(ledger, "explore", "monitor"):
         of_label = found.setdefault(release.label, {"bits": 0, "rho": 0.0})
         of_label["bits"] += release.bits
         of_label["rho"] += release.rho
@@ -290,10 +282,6 @@ def cost(*sent: Message) -> tuple[int, int]:
     """Return the rounds of the messages that a party sends for a record, and their bytes."""
     trees = ({"version": VERSION, **message.model_dump()} for message in sent)
     return len(sent), sum(len(part) for tree in trees for part in encode(tree))
-
-
-def _heads(ledger: Ledger) -> dict[str, Any]:
-    return {"lines": len(ledger.lines), "head": ledger.head, "last": ledger.last}
 
 
 def _plain(value: Any) -> Any:

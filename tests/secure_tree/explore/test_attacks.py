@@ -10,8 +10,8 @@ import pytest
 from mpc.errors import DataError, PeerFailure
 from mpc.host.ledger import Ledger
 from protocols.testing.two_parties import run_both
+from secure_tree.agreement.releases import plain
 from secure_tree.explore import statistics
-from secure_tree.explore.agreement import _flat
 from secure_tree.explore.config import ExploreConfig
 from secure_tree.explore.explore import explore
 from secure_tree.explore.precision import fraction
@@ -237,7 +237,7 @@ def test_a_line_has_what_was_released_and_nothing_of_the_rows(tmp_path):
         "rows",
     }
     assert line["label"] == "default" and line["what"] == {"names": 5} and line["rows"] == [ROWS, ROWS]
-    assert line["options"].keys() == _flat(ExploreConfig.of()).keys() and results[0].ledger == 0
+    assert line["options"].keys() == plain(ExploreConfig.of()).keys() and results[0].ledger == 0
 
 
 def test_a_ledger_at_one_party_only_is_refused(tmp_path):

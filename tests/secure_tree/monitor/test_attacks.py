@@ -11,7 +11,7 @@ import pytest
 from mpc.errors import ConfigError, DataError, PeerFailure
 from mpc.host.ledger import Ledger
 from protocols.testing.two_parties import run_both
-from secure_tree.monitor import agreement
+from secure_tree.agreement import releases
 from secure_tree.monitor.monitor import monitor
 from tests.secure_tree.monitor.rows import (
     ROWS,
@@ -50,7 +50,7 @@ def refused(partition, own, match, **parameters):
 @pytest.fixture
 def at(monkeypatch):
     """Return a function that sets the time."""
-    return lambda seconds: monkeypatch.setattr(agreement.time, "time", lambda: seconds)
+    return lambda seconds: monkeypatch.setattr(releases.time, "time", lambda: seconds)
 
 
 def kept(own, tmp_path, ids, partition="vertical"):
