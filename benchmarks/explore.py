@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.program import DOCS, parse, write_between
+from benchmarks.program import DOCS, parse, table, write_between
 from mpc.party import Party
 from protocols.runtime.local import PARTIES, run_session
 from protocols.runtime.settings import FROM_DEALER, Offline
@@ -68,16 +68,6 @@ def measure(rows: int, features: int, top: int, offline: Offline) -> dict[str, f
     return figures
 
 
-def table(figures: dict[str, dict[str, float]]) -> str:
-    """Return the table, with a row for each exploration."""
-    columns = list(next(iter(figures.values())))
-    lines = [f"| by columns | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
-    for name, of in figures.items():
-        cells = [f"{of[c]:,.0f}" if of[c] >= 100 or c == "rounds" else f"{of[c]:.1f}" for c in columns]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
@@ -96,7 +86,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.wide:
         wide = f"{rows:,} rows, {options.wide:,} features, names of {options.wide_top}: dealer"
         runs[wide] = (options.wide, options.wide_top, FROM_DEALER)
-    text = table({name: measure(rows, *run) for name, run in runs.items()})
+    text = table("by columns", {name: measure(rows, *run) for name, run in runs.items()})
     print(text)
     write_between(PAGE, NAME, text, options.out / PAGE.name)
 

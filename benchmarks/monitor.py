@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.program import DOCS, parse, write_between
+from benchmarks.program import DOCS, parse, table, write_between
 from mpc.meter import Stage
 from mpc.party import Party
 from protocols.runtime.local import PARTIES, run_session
@@ -87,16 +87,6 @@ def measure(rows: int, features: int, trees: int, depth: int, groups: int, offli
     return figures
 
 
-def table(figures: dict[str, dict[str, float]]) -> str:
-    """Return the table, with a row for each monitoring."""
-    columns = list(next(iter(figures.values())))
-    lines = [f"| by columns | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
-    for name, of in figures.items():
-        cells = [f"{of[c]:,.0f}" if of[c] >= 100 or c == "rounds" else f"{of[c]:.1f}" for c in columns]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
@@ -109,10 +99,11 @@ def main(arguments: list[str] | None = None) -> None:
     name = f"{options.rows:,} rows, {options.groups} groups: {', '.join(ASKED)}"
     sizes = options.rows, options.features, options.trees, options.depth, options.groups
     text = table(
+        "by columns",
         {
             f"{name}: dealer": measure(*sizes, FROM_DEALER),
             f"{name}: no third party": measure(*sizes, Offline("pairwise")),
-        }
+        },
     )
     print(text)
     write_between(PAGE, NAME, text, options.out / PAGE.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,16 @@ def between(page: Path, name: str) -> tuple[str, str, str]:
     if not found or not ended:
         raise ValueError(f"{page} must have the lines {first.strip()} and {last}")
     return before + first, text.strip(), last + after
+
+
+def table(first: str, figures: Mapping[str, Mapping[str, float]]) -> str:
+    """Return a table in Markdown with a row for each measurement, headed `first`, and a column for each figure."""
+    columns = list(next(iter(figures.values())))
+    lines = [f"| {first} | {' | '.join(columns)} |", f"| --- |{' ---: |' * len(columns)}"]
+    for name, of in figures.items():
+        cells = [f"{of[c]:,.0f}" if of[c] >= 100 or c == "rounds" else f"{of[c]:.1f}" for c in columns]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def write_between(page: Path, name: str, text: str, to: Path | None = None) -> None:

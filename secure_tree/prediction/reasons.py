@@ -80,7 +80,7 @@ class Contributions:
     mean: np.ndarray
 
     def strongest(self, top: int, toward: Toward) -> list[Any]:
-        """Return for each row, or each class of a row, what names alone would be, with the numbers: (name, number)."""
+        """Return the strongest contributions of each row, or of each class of a row, as (name, number)."""
 
         def of_row(values: list[float], order: list[int]) -> tuple[tuple[str, float], ...]:
             return tuple((self.names[place], values[place]) for place in order if sign * values[place] > 0)

@@ -246,7 +246,7 @@ class Record:
         self._ledger.agree(theirs.lines, theirs.head, theirs.last, self._mends(), behind=party.rank == 0)
 
     def _mends(self) -> Callable[[str], None]:
-        """Return the check of a line that the other party has written alone: both have signed it."""
+        """Return a check that both parties have signed a line which only the other party has written."""
         assert self._ledger is not None, "a ledger is kept"
         folder = self._ledger.path.parent
 

@@ -135,7 +135,7 @@ def test_a_wrong_signature_gives_no_line_and_keeps_the_results(place, monkeypatc
 
 
 def test_a_disk_that_is_full(place, monkeypatch):
-    """One party cannot write its line: it says so, and the next run mends it."""
+    """A party that cannot write its line reports it, and the next run adds the line."""
     write = os.fsync
 
     def full(descriptor):
