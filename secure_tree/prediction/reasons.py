@@ -180,7 +180,7 @@ def magnitudes(model: SharedModel) -> tuple[int, int]:
     rows = facts.layout.rows[0] + sum(count for _, _, count in facts.owners), *facts.layout.rows[1:]
     whole = replace(facts, layout=replace(facts.layout, rows=rows))
     numerics = TrainingContext(model.config, whole).numerics
-    return numerics.leaf_bits - 2, numerics.margin_bits - 2
+    return numerics.leaf_bits - 2, numerics.margin_bound
 
 
 def scale_of(model: SharedModel, dealer: bool) -> tuple[int, Z2k]:

@@ -80,8 +80,8 @@ class Numerics:
     slope: the logarithm of u, or with a largest step of p - d and p + d; shrunk: with an alpha, the logarithm of t - K
     and t + K (secure_tree/tree/score.py). largest_step: the largest |w| in units of 2^-STEP_SCALE, 0 if there is none.
     hessian_factor: e^max_delta_step in the same units, for counts. reach: with a power above 1, the bits of the largest
-    B (secure_tree/functions/powers.py). margin_bits: bits of comparisons with a margin,
-    whose magnitude is below 2^(margin_bits - 2) units. leaf_bits: likewise for a leaf weight times the learning rate.
+    B (secure_tree/functions/powers.py). margin_bound: the magnitude of a margin is
+    below 2^margin_bound units. leaf_bits: that of a leaf weight times the learning rate is below 2^(leaf_bits - 2).
     """
 
     histogram_scale: int
@@ -99,10 +99,15 @@ class Numerics:
     min_weight: int
     split_loss: int
     largest_step: int
-    margin_bits: int
+    margin_bound: int
     hessian_factor: int
     reach: int
     leaf_bits: int
+
+    @property
+    def margin_bits(self) -> int:
+        """The bits of comparisons with a margin."""
+        return _margin_bits(self.margin_bound)
 
     @property
     def weight_shift(self) -> int:
@@ -296,8 +301,8 @@ def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None
     gain_bits = ceil_log2(bounds.gain + (bounds.gain if config.squared else loss))
     if gain_bits + f + fw > GAIN_BITS:
         return None
-    margin_bits = _margin_bits(config, bounds.weight)
-    if config.power and 1 < config.power < 2 and margin_bits > POWER_MARGIN_BITS:
+    margin_bound = _margin_bound(config, bounds.weight)
+    if config.power and 1 < config.power < 2 and _margin_bits(margin_bound) > POWER_MARGIN_BITS:
         return None
     min_weight = min(min_weight, largest + 1)
     side_shift = FINER_SIDE if min_weight < FINE_SIDE else 0
@@ -321,7 +326,7 @@ def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None
         min_weight=min_weight,
         split_loss=math.ceil(math.ldexp(loss, f + fw)),
         largest_step=largest_step,
-        margin_bits=margin_bits,
+        margin_bound=margin_bound,
         hessian_factor=round(exp(config.max_delta_step) * (1 << STEP_SCALE)) if config.counts else 0,
         reach=reach_bits(config, size),
         leaf_bits=_leaf_bits(config, bounds.weight),
@@ -342,10 +347,14 @@ def _slope(largest: int, bounded: bool) -> Logarithm:
         least *= 2
 
 
-def _margin_bits(config: TrainConfig, weight_bound: float) -> int:
-    """Return the bits of a comparison with a margin, which is the first margin plus one leaf per round of trees."""
+def _margin_bound(config: TrainConfig, weight_bound: float) -> int:
+    """Return the bits of a margin's magnitude, which is the first margin plus one leaf per round of trees."""
     grown = config.n_estimators * config.learning_rate * weight_bound
-    return max(LEAST_MARGIN_BITS, MARGIN_SCALE + ceil_log2(FIRST_MARGIN_BOUND + grown) + 2)
+    return MARGIN_SCALE + ceil_log2(FIRST_MARGIN_BOUND + grown)
+
+
+def _margin_bits(margin_bound: int) -> int:
+    return max(LEAST_MARGIN_BITS, margin_bound + 2)
 
 
 def _leaf_bits(config: TrainConfig, weight_bound: float) -> int:

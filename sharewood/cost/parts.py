@@ -77,7 +77,7 @@ def planned_monitoring(config: MonitorConfig, train: TrainConfig, sizes: Sizes, 
     context, features = sizes.context(train), (len(sizes.names[0]), len(sizes.names[1]))
     dealt, paired = (
         plan_monitoring(
-            config, train.partition, sizes.rows, features, bits=context.numerics.margin_bits, dealer=with_dealer
+            config, train.partition, sizes.rows, features, bits=context.numerics.margin_bound + 2, dealer=with_dealer
         )
         for with_dealer in (True, False)
     )
