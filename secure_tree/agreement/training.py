@@ -226,7 +226,7 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
         pairing=pairing_id(ordered[0].token, ordered[1].token),
         names=every,
         layout=layout,
-        label_scale=bound,
+        label_scale=config.huber_slope if config.pseudo_huber else bound,
         weight_scale=weight_scale,
         masses=masses,
         label_bound=bound,

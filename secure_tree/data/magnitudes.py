@@ -14,7 +14,7 @@ from secure_tree.data.table import Table
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.exact import ceil_log2
-from secure_tree.public.numerics import MARGIN_SCALE
+from secure_tree.public.numerics import MARGIN_SCALE, MOST_SLOPES, NEWTON_OCTAVES
 
 SMALLEST_LABEL, LARGEST_LABEL = 1e-30, 1e30
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-6, 1e12
@@ -116,6 +116,8 @@ def check_resolution(context: TrainingContext, own: OwnRows) -> None:
     if config.power and config.power > 1:
         _check_powers(context, own)
         return
+    if config.pseudo_huber:
+        _check_slopes(context, own)
     labels = own.values(_labels)
     ends = _every_end(own)
     if not ends:
@@ -128,6 +130,11 @@ def check_resolution(context: TrainingContext, own: OwnRows) -> None:
     typical, least = distances.median(), LEAST_UNITS_OF_COUNTS if config.counts else LEAST_UNITS
     if facts.label_scale <= (most := typical / least / max(unit, 2.0**-MARGIN_SCALE)):
         return
+    if config.pseudo_huber:
+        raise DataError(
+            f"huber_slope must be at most {most:.3g}, since half of this party's labels are within {typical:g} of "
+            f"their median, got {config.huber_slope:g}: use reg:squarederror for labels that lie so near each other"
+        )
     if config.counts:
         largest, row = max(ends)
         # The label scale is a power of two, at least the largest count of both parties.
@@ -148,6 +155,36 @@ def check_resolution(context: TrainingContext, own: OwnRows) -> None:
         f"y: row {row}: labels must be near each other, got {farthest:g}, beside which the differences of the others, "
         f"about {typical:g}, would be lost: clip this label, or set its sample_weight to 0"
     )
+
+
+def _check_slopes(context: TrainingContext, own: OwnRows) -> None:
+    """Raise DataError if labels are too many slopes from 0, for the arithmetic or for XGBoost's base score."""
+    config, facts = context.config, context.facts
+    if facts.label_bound > (most := MOST_SLOPES * config.huber_slope):
+        row, largest = max(
+            ((row, abs(label)) for label, row in _every_end(own)), key=lambda end: end[1], default=(0, 0.0)
+        )
+        raise DataError(
+            f"y: {f'row {row}: ' if largest > most / 2 else ''}labels and base_score must be at most {most / 2:g} in "
+            f"magnitude with a huber_slope of {config.huber_slope:g}, got {max(largest, facts.label_bound / 2):g}: "
+            "raise huber_slope, or subtract a number from all labels"
+        )
+    mass, curvature = np.sum(own.each(_curvature, config.huber_slope), axis=0)
+    if config.base_score is None and curvature < mass * 2.0**-NEWTON_OCTAVES:
+        raise DataError(
+            f"y: base_score must be set, for example to the median of the labels: half of this party's labels are "
+            f"beyond {abs(own.values(_labels).median()):g}, which is too far from 0 with a huber_slope of "
+            f"{config.huber_slope:g} for the base score of XGBoost, one Newton step from 0"
+        )
+
+
+def _curvature(part: Part, slope: float) -> tuple[float, float]:
+    """Return the sum of weights, and that of second derivatives of the pseudo-Huber loss at 0."""
+    labels, weights = part.table.labels, part.table.weights
+    if labels is None:
+        return 0.0, 0.0
+    each = np.hypot(1, labels / slope) ** -3
+    return (float(len(labels)), float(each.sum())) if weights is None else (weights.sum(), float(weights @ each))
 
 
 def _check_powers(context: TrainingContext, own: OwnRows) -> None:

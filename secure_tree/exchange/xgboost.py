@@ -27,7 +27,7 @@ OBJECTIVES = {
     "reg:tweedie": "reg:tweedie",
     "reg:squarederror": "reg:squarederror",
     "reg:absoluteerror": "reg:squarederror",
-    "reg:pseudohubererror": "reg:squarederror",
+    "reg:pseudohubererror": "reg:pseudohubererror",
 }
 # XGBoost has no one-vs-all objective. With multi:softmax it predicts the same class, that of the largest margin, and no
 # probabilities, which would differ.
@@ -65,6 +65,8 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
         loss = {"name": model.objective, "poisson_regression_param": {"max_delta_step": str(MAX_DELTA_STEP)}}
     elif model.objective == "reg:tweedie":
         loss = {"name": model.objective, "tweedie_regression_param": {"tweedie_variance_power": "1.5"}}
+    elif model.objective == "reg:pseudohubererror":
+        loss = {"name": model.objective, "pseudo_huber_param": {"huber_slope": "1"}}
     else:
         loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
     booster = {

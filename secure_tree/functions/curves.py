@@ -11,6 +11,7 @@ Security       semi-honest, perfect: composition of perfect protocols
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ from mpc.functions.reciprocal import MANTISSA, normalise
 from mpc.party import Party
 from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare
+from mpc.shares import AShare, stack
 from secure_tree.functions import curve_tables
 from secure_tree.public.exact import ln
 from secure_tree.public.numerics import MARGIN_SCALE
@@ -34,6 +35,8 @@ SQUARE_SCALE = 14
 SUM_SCALE = 50
 # The exponential is finer, because it is small in most of its range, and is at most 2.02.
 EXP_SUM_SCALE, EXP_SCALE = 58, 28
+# The derivatives of the pseudo-Huber loss are likewise at most 2; the loss becomes a line.
+LOSS_SUM_SCALE = 40
 # The logarithm is of a mantissa of 17 bits, whose square is exact.
 LOG_SUM_SCALE, LOG_SQUARE_SCALE = 58, 19
 
@@ -54,7 +57,7 @@ class Curve:
     @classmethod
     def of(
         cls,
-        knots: range,
+        knots: Sequence[int],
         pieces: list[list[int]],
         constant: int = 0,
         slope: int = 0,
@@ -78,6 +81,14 @@ LOG_SIGMOID = Curve.of(curve_tables.KNOTS, curve_tables.LOG_SIGMOID, constant=BO
 # The exponential, constant from EXP_LAST on, and 0 where it is below 2^-20.
 EXP_LAST = curve_tables.EXP_KNOTS[-1] / (1 << MARGIN_SCALE)
 EXP = Curve.of(curve_tables.EXP_KNOTS, curve_tables.EXP, constant=curve_tables.EXP_BEYOND, scale=EXP_SUM_SCALE)
+# The pseudo-Huber loss sqrt(1 + x^2) - 1, plus 1 + x, and its derivatives, the first plus 1.
+HUBER_LOSS = Curve.of(
+    curve_tables.HUBER_KNOTS, curve_tables.HUBER_LOSS, 0, 2 << LOSS_SUM_SCALE - MARGIN_SCALE, LOSS_SUM_SCALE
+)
+HUBER_SLOPE = Curve.of(
+    curve_tables.HUBER_KNOTS, curve_tables.HUBER_SLOPE, constant=2 << EXP_SUM_SCALE, scale=EXP_SUM_SCALE
+)
+HUBER_CURVATURE = Curve.of(curve_tables.HUBER_KNOTS, curve_tables.HUBER_CURVATURE, scale=EXP_SUM_SCALE)
 LOG = Curve.of(curve_tables.LOG_KNOTS, curve_tables.LOG, scale=LOG_SUM_SCALE, square=LOG_SQUARE_SCALE)
 
 
@@ -87,16 +98,30 @@ def quadratics(
     """[x] at MARGIN_SCALE -> [f(x)] at `scale`, [n]; |x| < 2^(bits - 2) units. Five rounds.
 
     Errors: 1e-4 for SOFTPLUS and LOG_SIGMOID. EXP: a relative error of 1e-3 at most, with a mean below 1.2e-4, plus
-    2e-7 and one unit of the scale.
+    2e-7 and one unit of the scale. HUBER_LOSS: 2e-5, and 1e-4 of x. The others: see `both_quadratics`.
     """
+    return (yield from both_quadratics(party, x, [curve], bits, scale))[0]
+
+
+def both_quadratics(party: Party, x: AShare, curves: Sequence[Curve], bits: int, scale: int) -> Steps[AShare]:
+    """[x] at MARGIN_SCALE -> [f(x)] of curves with the same knots and scales, [curves, n]; see `quadratics`.
+
+    Errors: HUBER_SLOPE 2e-4; HUBER_CURVATURE 4e-4, and 5% of it plus 2e-8; 2e-6 in the mean.
+    """
+    curve = curves[0]
     rough, low = yield from parallel(
         truncate.steps(party, x, MARGIN_SCALE - curve.square), below.steps(party, x, curve.knots, bits)
     )
     square, reached = yield from parallel(multiply.steps(party, rough, rough), to_ring.steps(party, ~low))
     # Beyond the pieces the square of x may wrap around, but its coefficient is exactly 0 there.
-    steps = zip(curve.steps, curve.scales, strict=True)
-    constant, slope, curved = (reached.times(step, fine).sum(axis=-1) for step, fine in steps)
-    linear, quadratic = yield from parallel(multiply.steps(party, slope, x), multiply.steps(party, curved, square))
+    constant, slope, curved = (
+        stack([reached.times(each.steps[power], fine).sum(axis=-1) for each in curves])
+        for power, fine in enumerate(curve.scales)
+    )
+    linear, quadratic = yield from parallel(
+        multiply.steps(party, slope, stack([x] * len(curves))),
+        multiply.steps(party, curved, stack([square] * len(curves))),
+    )
     return (yield from truncate.steps(party, constant + linear + quadratic, curve.scale - scale))
 
 

@@ -23,7 +23,7 @@ from secure_tree.public.context import PublicFacts
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
 
-FORMAT = 12
+FORMAT = 13
 _WHAT = f"Sharewood model file of format {FORMAT}"
 _ROLE = "half of a model"
 _BITS = ("features", "null")

@@ -172,7 +172,7 @@ class TrainConfig(BoostingConfig):
 
     objective: Objective = _parameter("binary:logistic", "the same")
     """Classifier: `binary:logistic` (None), or `multi:ova` with `num_class`: one class against the others. Regressor:
-    `reg:squarederror` (None), `reg:logistic`, `count:poisson`, `reg:gamma` or `reg:tweedie`.
+    `reg:squarederror` (None), `reg:logistic`, `count:poisson`, `reg:gamma`, `reg:tweedie` or `reg:pseudohubererror`.
     """
     edges: Edges = _parameter("private", after="max_bin")
     """Where bins are cut by rows: at quantiles of all rows, which become public ("joint"), or at those of each party,
@@ -202,6 +202,8 @@ class TrainConfig(BoostingConfig):
     """
     tweedie_variance_power: float = _parameter(1.5, "1.5", ge=1.001, le=1.999)
     """For `reg:tweedie`: the power of the mean that the variance is, 1.001 to 1.999, used to 2^-16."""
+    huber_slope: float = _parameter(1.0, "1", ge=1e-30, le=1e30)
+    """For `reg:pseudohubererror`: the distance of a label from its prediction beyond which the loss becomes linear."""
     num_class: int | None = _parameter(None, after="base_score", ge=2, le=1000)
     """Number of classes, for `multi:ova`."""
     subsample: float = _parameter(1.0, "1", gt=0, le=1)
@@ -212,10 +214,10 @@ class TrainConfig(BoostingConfig):
         None, "by objective", after="random_state"
     )
     """Metrics on held-out rows: `logloss`, `error` or `auc`; for two classes also `aucpr` (average precision), `ks` and
-    `gini`; for numbers and counts `rmse` or `mae`; `gamma-deviance` and `gamma-nloglik`; `tweedie-nloglik`. Early
-    stopping uses the last one. Rankings are read at 128 cuts: `auc` to 0.001 and `aucpr` to 0.005, with one positive
-    row of 300 to 0.004 and 0.04; `ks` is up to 0.04 too small. As in XGBoost they are NaN if rows lack a class; early
-    stopping refuses that.
+    `gini`; for numbers and counts `rmse` or `mae`; `gamma-deviance` and `gamma-nloglik`; `tweedie-nloglik`; `mphe`.
+    Early stopping uses the last one. Rankings are read at 128 cuts: `auc` to 0.001 and `aucpr` to 0.005, with one
+    positive row of 300 to 0.004 and 0.04; `ks` is up to 0.04 too small. As in XGBoost they are NaN if rows lack a
+    class; early stopping refuses that.
     """
     eval_epochs: int = _parameter(10, "1", ge=1)
     """Boosting rounds between two validations, which cost communication."""
@@ -331,6 +333,11 @@ class TrainConfig(BoostingConfig):
     def squared(self) -> bool:
         """True if labels are numbers and trees are grown on squared error."""
         return self.objective == "reg:squarederror"
+
+    @property
+    def pseudo_huber(self) -> bool:
+        """True if trees are grown on the pseudo-Huber loss of numbers, whose slope is the unit of margins."""
+        return self.objective == "reg:pseudohubererror"
 
     @property
     def counts(self) -> bool:

@@ -30,6 +30,10 @@ STEP_SCALE = 22
 STEP_BITS = PRODUCT_BITS - STEP_SCALE
 # The logit of any float, or a base score over the label scale, is well below 2^10.
 FIRST_MARGIN_BOUND = 1024.0
+# Under reg:pseudohubererror, labels and base scores are at most this many slopes.
+MOST_SLOPES = 2.0**20
+# A base score that is a Newton step is at most 2^NEWTON_OCTAVES slopes.
+NEWTON_OCTAVES = 8
 LEAST_MARGIN_BITS = RANGE_BITS
 # The finest scales of histograms and of weights. Those of numbers and counts are finer because a single outlier can
 # dominate their unit: the root mean square of the labels' distances, or the largest count.
@@ -53,7 +57,13 @@ FINE_SIDE, FINER_SIDE, ZERO_LOG = 128, 7, 3000
 # Bounds of |g| of a row, in units of the gradients. A predicted count over the label scale is at most e^0.7
 # (secure_tree/functions/curves.py, EXP); so is A of secure_tree/functions/powers.py, and B over its reach.
 LARGEST_EXP = 2.02
-GRADIENT_BOUND = {"binary:logistic": 1.0, "reg:logistic": 1.0, "multi:ova": 1.0, "count:poisson": 2.02}
+GRADIENT_BOUND = {
+    "binary:logistic": 1.0,
+    "reg:logistic": 1.0,
+    "multi:ova": 1.0,
+    "count:poisson": 2.02,
+    "reg:pseudohubererror": 1.0,
+}
 LARGEST_COUNT = 0.7
 # The most octaves of labels above their mean under reg:gamma and reg:tweedie, and the bits that sums have for them.
 MOST_OCTAVES, OCTAVE_BITS = 10, 28
@@ -257,6 +267,11 @@ def _bounds(config: TrainConfig, size: Size, least: float, step: float) -> _Boun
         weight = min(ratio, G / least) if least > 0 else ratio
         if config.counts:
             hessian, weight = exp(LARGEST_COUNT + config.max_delta_step), math.inf
+        if config.pseudo_huber:
+            # Far from its label, a row has a gradient of 1 and hardly a hessian.
+            if least == 0:
+                return None
+            hessian, weight = 1.0, G / least
         gain = G * weight
     if step and step < weight:
         # A gain is (2 G - B) w, where B is G clipped by the step: at most 2 |G| times the step.
@@ -350,7 +365,8 @@ def _slope(largest: int, bounded: bool) -> Logarithm:
 def _margin_bound(config: TrainConfig, weight_bound: float) -> int:
     """Return the bits of a margin's magnitude, which is the first margin plus one leaf per round of trees."""
     grown = config.n_estimators * config.learning_rate * weight_bound
-    return MARGIN_SCALE + ceil_log2(FIRST_MARGIN_BOUND + grown)
+    first = MOST_SLOPES if config.pseudo_huber else FIRST_MARGIN_BOUND
+    return MARGIN_SCALE + ceil_log2(first + grown)
 
 
 def _margin_bits(margin_bound: int) -> int:
@@ -376,4 +392,4 @@ def given_margin(config: TrainConfig) -> int | None:
     """Return the margin of a given base_score of classes or counts at MARGIN_SCALE; None if it is estimated."""
     if config.squared or config.base_score is None:
         return None
-    return round(config.base_margin * (1 << MARGIN_SCALE))
+    return round(config.base_margin / (config.huber_slope if config.pseudo_huber else 1.0) * (1 << MARGIN_SCALE))

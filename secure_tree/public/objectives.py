@@ -20,6 +20,7 @@ Metric = Literal[
     "gamma-deviance",
     "gamma-nloglik",
     "tweedie-nloglik",
+    "mphe",
 ]
 # Metrics for which larger values are better, and metrics for two classes only.
 RISING: tuple[Metric, ...] = ("auc", "aucpr", "ks", "gini")
@@ -34,6 +35,7 @@ Objective = Literal[
     "count:poisson",
     "reg:gamma",
     "reg:tweedie",
+    "reg:pseudohubererror",
 ]
 # Margins are log-odds, logarithms of what is predicted, or the prediction itself.
 Link = Literal["logit", "log", "identity"]
@@ -70,6 +72,7 @@ TRAITS: dict[str, Traits] = {
     "multi:ova": Traits("logit", ("error", "logloss", "auc"), classes=True),
     "multi:softprob": Traits("logit", ("error", "logloss", "auc"), classes=True),
     "reg:squarederror": Traits("identity", _OF_NUMBERS),
+    "reg:pseudohubererror": Traits("identity", ("mphe",)),
     "reg:logistic": Traits("logit", (*_OF_NUMBERS, "logloss"), least=0, most=1, says="between 0 and 1"),
     "count:poisson": Traits("log", _OF_NUMBERS, least=0, says="at least 0", power=1.0),
     "reg:gamma": Traits("log", ("gamma-deviance", "gamma-nloglik"), least=0, closed=False, says="above 0", power=2.0),

@@ -17,7 +17,6 @@ OBJECTIVES = {
     "reg:linear": "use reg:squarederror",
     "reg:squaredlogerror": "use reg:squarederror on the logarithms of 1 + the labels",
     "reg:absoluteerror": _FAR,
-    "reg:pseudohubererror": _FAR,
     "reg:quantileerror": _FAR,
     "reg:expectileerror": _FAR,
     "rank:pairwise": _RANKS,
@@ -56,7 +55,6 @@ PARAMETERS = {
     "num_parallel_tree": "one tree is grown per round and class",
     "multi_strategy": "leave it out; one tree is grown per class",
     "quantile_alpha": "it belongs to reg:quantileerror, which is not available",
-    "huber_slope": "it belongs to reg:pseudohubererror, which is not available",
     "aft_loss_distribution": "it belongs to survival:aft, which is not available",
     "lambdarank_pair_method": "it belongs to rank:ndcg, which is not available",
 }

@@ -2,10 +2,11 @@
 
 Functionality  labels and weights of the parties' rows -> [base] of `Ensemble`. Logistic: the log-odds of the weighted
                frequency of a class, or with scale_pos_weight, as in XGBoost, a Newton step from log-odds of 0; squared
-               error: the weighted mean (secure_tree/setup/unit.py); counts, gamma, Tweedie: its logarithm. A base_score
-               given by the user is public
+               error: the weighted mean (secure_tree/setup/unit.py); counts, gamma, Tweedie: its logarithm; pseudo-
+               Huber: a Newton step from 0. A base_score given by the user is public
 Error          log-odds and logarithms: 2e-4. They are clipped to -13.8 .. 13.8, as XGBoost clips probabilities at 1e-6;
-               a mean count is clipped likewise, relative to the label scale
+               a mean count is clipped likewise, relative to the label scale. Newton step of pseudo-Huber: relative
+               2^-15, for up to 2^NEWTON_OCTAVES slopes
 Messages       each party shares sums over its own rows, so the cost is that of a few rows
 Security       semi-honest, perfect: composition of perfect protocols
 """
@@ -28,10 +29,13 @@ from secure_tree.functions.curves import MARGIN_BITS, logarithm
 from secure_tree.public.config import LEAST_PROBABILITY
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.exact import ln
-from secure_tree.public.numerics import MARGIN_SCALE, given_margin
+from secure_tree.public.numerics import MARGIN_SCALE, NEWTON_OCTAVES, given_margin
 from secure_tree.setup.masses import contributed_sums, mass_scale, own_part, weights_over_scale
 from secure_tree.setup.unit import QUOTIENT_SCALE, Moments, find_unit, moments_of, over_unit
 from secure_tree.tree.rows import targets_of
+
+# The highest bit of the sums of a Newton step of numbers, for a quotient of up to 2^NEWTON_OCTAVES.
+NEWTON_HIGH = 61 - 18 - NEWTON_OCTAVES
 
 
 def settle(party: Party, context: TrainingContext, own: OwnRows) -> tuple[TrainingContext, AShare]:
@@ -65,11 +69,15 @@ def settle_contributed(party: Party, context: TrainingContext, contributed: Cont
 
 def _sums(part: Part, context: TrainingContext) -> np.ndarray:
     """Return the sum of weights and, for every class, the weighted sum of targets over a part, float64[1 + classes]."""
-    labels = part.table.labels
+    labels, weights = part.table.labels, weights_over_scale(context.facts, part.table)
     if labels is None:
         return np.zeros(1 + context.config.classes)
+    if context.config.pseudo_huber:
+        # First and second derivatives at a margin of 0.
+        distances = labels / context.facts.label_scale
+        roots = np.hypot(1, distances)
+        return np.array([roots**-3 @ weights, (distances / roots) @ weights])
     labels = labels[None] / context.facts.label_scale if context.config.power else targets_of(context, labels)
-    weights = weights_over_scale(context.facts, part.table)
     return np.append(weights.sum(), labels @ weights)
 
 
@@ -79,12 +87,17 @@ def _estimate(
     """A party's `_sums`, and contributed rows -> [log-odds] of every class, or [logarithm] of the mean label."""
     config, facts = context.config, context.facts
     scale, high = mass_scale(facts)
+    if config.pseudo_huber:
+        scale -= max(0, high - NEWTON_HIGH)
     total, sums = own[0], own[1:]
     over, whole = own_part(party, sums, scale), own_part(party, np.full(len(sums), total), scale)
     if contributed:
         mass, of_targets = yield from contributed_sums(party, contributed, scale)
         over, whole = over + of_targets, whole + mass
     under = whole - over if config.log_odds else whole
+    if config.pseudo_huber:
+        step = yield from divide.steps(party, over, whole, 0, min(high, NEWTON_HIGH), QUOTIENT_SCALE)
+        return rerandomise(party, step)
     if config.scale_pos_weight != 1:
         # With gradients 1/2 - y and hessians 1/4, the step is 4 over / whole - 2.
         part = yield from divide.steps(party, over, whole, max(0, scale - 2), high, QUOTIENT_SCALE)

@@ -94,7 +94,7 @@ class Sizes:
             pairing="",
             names=every,
             layout=layout,
-            label_scale=1.0,
+            label_scale=config.huber_slope if config.pseudo_huber else 1.0,
             weight_scale=weight_scale,
             masses=masses and (*masses, *(float(n) for n in more)),
             label_holder=0 if vertical else None,
@@ -183,7 +183,8 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     if columns:
         admit_columns(party, context, columns)
     context, base = settle(party, context, own)
-    context = context.with_label_scale(1.0)
+    if config.squared:
+        context = context.with_label_scale(1.0)
     boosting = party.run(set_up(party, context, base, bins, own))
     record("set-up")
     for samples, times in alike(context, samples_by_round(context)):

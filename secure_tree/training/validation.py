@@ -76,6 +76,8 @@ class Validation:
             return math.sqrt(mean) if metric == "rmse" else mean
         if metric in _OF_POWERS:
             return mean * self.context.facts.power_unit
+        if metric == "mphe":
+            return mean * config.huber_slope**2
         return (math.sqrt(mean) if metric == "rmse" else mean) * self.context.facts.label_scale
 
     def _grown(self, party: Party, trees: list[TreeShares]) -> Steps[AShare]:
@@ -89,7 +91,9 @@ class Validation:
 
     def _metrics(self, party: Party) -> Steps[AShare]:
         """Return [sum of each metric over rows] at MARGIN_SCALE."""
-        margins = yield from metrics.clip(party, self.margin, self.context.numerics.margin_bits)
+        margins = self.margin
+        if not self.context.config.pseudo_huber:
+            margins = yield from metrics.clip(party, margins, self.context.numerics.margin_bits)
         sums = yield from parallel(*(self._sum(party, metric, margins) for metric in self.context.config.metrics))
         return stack(list(sums))
 
@@ -108,6 +112,8 @@ class Validation:
             return (yield from metrics.logloss(party, margin, labels)).sum()
         if metric in _OF_POWERS:
             return (yield from _OF_POWERS[metric](party, self.context, margin, labels)).sum()
+        if metric == "mphe":
+            return (yield from metrics.pseudo_huber(party, margin, labels, self.context.numerics.margin_bits)).sum()
         if config.log_odds:
             margin, _ = yield from sigmoid.steps(party, margin, MARGIN_SCALE, Z64)
         if config.counts:

@@ -16,7 +16,7 @@ from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, public_ring, stack
 from secure_tree.functions import powers
-from secure_tree.functions.curves import EXP, EXP_SCALE, quadratics
+from secure_tree.functions.curves import EXP, EXP_SCALE, HUBER_CURVATURE, HUBER_SLOPE, both_quadratics, quadratics
 from secure_tree.public.config import POWER_SCALE
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.numerics import MARGIN_SCALE, STEP_SCALE, WEIGHT_INPUT_SCALE
@@ -41,8 +41,9 @@ def gradients(party: Party, context: TrainingContext, targets: Targets, k: int, 
 
     Logistic: sigma - y and sigma (1 - sigma). Squared error: (margin - y) / label_scale and 1. Counts: e^m - y and
     e^(m + max_delta_step), both over the label scale, with e^m clipped to about twice the label scale. Gamma and
-    Tweedie: as in secure_tree/functions/powers.py, over its unit. g and h are
-    multiplied by the row's weight over the weight scale, and all values are 0 for rows that `subsample` leaves out.
+    Tweedie: as in secure_tree/functions/powers.py, over its unit. Pseudo-Huber, for z = (margin - y) / huber_slope:
+    z / r and 1 / r^3, r being the root of 1 + z^2. g and h are multiplied by the row's weight over the weight scale,
+    and all values are 0 for rows that `subsample` leaves out.
 
     Rounding is stochastic and unbiased, so that errors average out in sums over many rows.
     """
@@ -107,6 +108,16 @@ def _poisson(
     return pair if weights is None else (yield from _weighted(party, context, weights, pair))
 
 
+def _pseudo_huber(
+    party: Party, context: TrainingContext, labels: AShare, weights: AShare | None, margin: AShare
+) -> Steps[AShare]:
+    """Return [g], [h] at the histogram scale, uint64 [2, n]."""
+    curves, scale = (HUBER_SLOPE, HUBER_CURVATURE), _before_weights(context, weights)
+    both = yield from both_quadratics(party, margin - labels, curves, context.numerics.margin_bits + 1, scale)
+    pair = stack([both[0] - (1 << scale), both[1]])
+    return pair if weights is None else (yield from _weighted(party, context, weights, pair))
+
+
 def _of_power(
     party: Party, context: TrainingContext, labels: AShare, weights: AShare | None, margin: AShare
 ) -> Steps[AShare]:
@@ -140,4 +151,5 @@ _DERIVE: dict[str, Callable[[Party, TrainingContext, AShare, AShare | None, ASha
     "count:poisson": _poisson,
     "reg:gamma": _of_power,
     "reg:tweedie": _of_power,
+    "reg:pseudohubererror": _pseudo_huber,
 }

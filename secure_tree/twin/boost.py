@@ -168,6 +168,9 @@ def _base_margin(config: TrainConfig, labels: np.ndarray) -> float:
     mean = float(labels.mean())
     if config.log_odds:
         return math.log(mean / (1 - mean))
+    if config.pseudo_huber:
+        g, h = derivatives(config, np.zeros(len(labels)), labels / config.huber_slope)
+        return float(-g.sum() / h.sum()) * config.huber_slope
     return math.log(mean) if config.power else mean
 
 
@@ -217,6 +220,8 @@ def train(
     scale = 1.0
     if config.squared:
         scale = math.ldexp(1.0, ceil_log2(math.sqrt(((y - base) ** 2).mean())))
+    if config.pseudo_huber:
+        scale = config.huber_slope
     largest = float(np.abs(y).max())
     unit = PublicFacts("", (), data.layout, math.ldexp(1.0, ceil_log2(largest)) if largest else 1.0, power=config.power)
     numerics = plan_numerics(config, Size(data.rows, margin_unit=scale, hessian_unit=unit.power_unit))

@@ -8,10 +8,16 @@ from secure_tree.public.config import TrainConfig
 
 
 def derivatives(config: TrainConfig, margin: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Margins and labels, float64[n] -> first and second derivatives of the loss, float64[n] each."""
+    """Margins and labels, float64[n] -> first and second derivatives of the loss, float64[n] each.
+
+    Under reg:pseudohubererror margins, labels and first derivatives are over `huber_slope`.
+    """
     if config.log_odds:
         p = 1 / (1 + np.exp(-np.clip(margin, -12, 12)))
         return p - labels, p * (1 - p)
+    if config.pseudo_huber:
+        root = np.sqrt(1 + (margin - labels) ** 2)
+        return (margin - labels) / root, root**-3
     if config.squared:
         return margin - labels, np.ones(len(labels))
     if config.counts:

@@ -29,6 +29,7 @@ MEASURES = {
     "gamma-deviance": "gamma deviance",
     "gamma-nloglik": "gamma loss",
     "tweedie-nloglik": "Tweedie loss",
+    "mphe": "pseudo-Huber loss",
     "f1": "F1",
     "auprc": "AUPRC",
     "aucpr": "AUPRC",

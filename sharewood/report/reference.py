@@ -80,6 +80,8 @@ def _parameters(config: BoostingConfig) -> dict[str, object]:
         parameters["max_delta_step"] = config.max_delta_step
         if config.objective == "reg:tweedie":
             parameters["tweedie_variance_power"] = config.power
+        if config.pseudo_huber:
+            parameters["huber_slope"] = config.huber_slope
         if config.objective == "binary:logistic":
             parameters["scale_pos_weight"] = config.scale_pos_weight
     return parameters

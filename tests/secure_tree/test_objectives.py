@@ -22,14 +22,22 @@ COMMON = {"n_estimators": 8, "max_depth": 3, "learning_rate": 0.3, "max_bin": 16
 GAMMA = {"objective": "reg:gamma"}
 TWEEDIE = {"objective": "reg:tweedie", "tweedie_variance_power": 1.4}
 SOFT = {"objective": "reg:logistic"}
-OBJECTIVES = [GAMMA, TWEEDIE, SOFT]
+# With few rows and small hessians, a leaf of either implementation overshoots.
+HUBER = {"objective": "reg:pseudohubererror", "huber_slope": 2.5, "min_child_weight": 5}
+OBJECTIVES = [GAMMA, TWEEDIE, SOFT, HUBER]
 # Metrics by XGBoost's names.
 METRICS = {
     "reg:logistic": ["rmse", "mae", "logloss"],
     "reg:gamma": ["gamma-deviance", "gamma-nloglik"],
     "reg:tweedie": ["tweedie-nloglik@1.4"],
+    "reg:pseudohubererror": ["mphe"],
 }
-LINKS = {"reg:gamma": np.exp, "reg:tweedie": np.exp, "reg:logistic": lambda m: 1 / (1 + np.exp(-m))}
+LINKS = {
+    "reg:gamma": np.exp,
+    "reg:tweedie": np.exp,
+    "reg:logistic": lambda m: 1 / (1 + np.exp(-m)),
+    "reg:pseudohubererror": lambda m: m,
+}
 
 
 def rows(parameters, n, seed):
@@ -37,14 +45,18 @@ def rows(parameters, n, seed):
     if parameters["objective"] == "reg:logistic":
         noise = np.random.default_rng(seed + 100).normal(size=n)
         return X, np.clip(0.4 + 0.3 * X[:, 0] - 0.2 * X[:, 1] + 0.1 * noise, 0, 1)
+    if parameters["objective"] == "reg:pseudohubererror":
+        # Heavy tails: one of 20 rows is far off.
+        noise = np.random.default_rng(seed + 100).standard_t(1.5, size=n)
+        return X, 5 + 4 * X[:, 0] - 2 * X[:, 1] + noise
     return X, positive(X, seed, zeros=parameters["objective"] == "reg:tweedie")
 
 
 def trained(parameters, X, y, rounds, weight=None, **more):
     """Train XGBoost alike."""
     theirs = {**COMMON, **parameters, "tree_method": "hist"}
-    for name in ("n_estimators", "base_score", "partition"):
-        theirs.pop(name, None)
+    for name in ("n_estimators", *(["base_score"] if theirs["base_score"] is None else [])):
+        theirs.pop(name)
     return xgboost.train(theirs, xgboost.DMatrix(X, y, weight=weight), rounds, **more)
 
 
@@ -88,7 +100,9 @@ def test_the_base_score_is_xgboosts(parameters):
     )
     booster = xgboost.train(parameters, xgboost.DMatrix(X, y, weight=weights), 1)
     said = json.loads(booster.save_raw("json"))["learner"]["learner_model_param"]["base_score"]
-    link = {"reg:logistic": lambda p: np.log(p / (1 - p))}.get(parameters["objective"], np.log)
+    link = {"reg:logistic": lambda p: np.log(p / (1 - p)), "reg:pseudohubererror": lambda m: m}.get(
+        parameters["objective"], np.log
+    )
     base = models.base[0] * models.facts.margin_unit
     assert base == pytest.approx(link(float(said.strip("[]"))), abs=5e-4)
 
@@ -158,6 +172,10 @@ def odd(y, value, at=3):
         (SOFT, lambda y: odd(y, 1e9), "row 3: label must be between 0 and 1 under reg:logistic, got 1e\\+09"),
         (GAMMA, lambda y: odd(y / 1e3, 1e9), "y: the largest label must be at most .*, since the mean of this"),
         (TWEEDIE, lambda y: odd(y / 1e3, 1e9), "y: the largest label must be at most .*: clip it"),
+        (HUBER, lambda y: odd(y, np.inf), "row 3"),
+        (HUBER, lambda y: odd(y, 1e9), "row 3: labels and base_score must be at most 1.31072e\\+06 in magnitude with"),
+        (HUBER, lambda y: y + 1e5, "base_score must be set, for example to the median of the labels: half of this"),
+        (HUBER, lambda y: y / 1e9, "huber_slope must be at most .*, since half of this party's labels are within"),
         (GAMMA, lambda y: y * 1e30, "the largest label must be between 1e-30 and 1e\\+30"),
         ({**GAMMA, "base_score": 0.5}, lambda y: y, "the largest label must be at most 1024, since base_score is 0.5"),
     ],
@@ -178,6 +196,13 @@ def test_labels_that_do_not_suit(parameters, change, sentence):
         (TWEEDIE, lambda y: y * 1e6),
         (TWEEDIE, lambda y: y * 1e-6),
         (TWEEDIE, lambda y: np.full(len(y), 7.0)),
+        (HUBER, lambda y: odd(y, 1e6)),
+        (HUBER, lambda y: odd(y, -1e6)),
+        (HUBER, np.zeros_like),
+        (HUBER, lambda y: np.full(len(y), 7.0)),
+        ({**HUBER, "base_score": 1e5 + 5}, lambda y: y + 1e5),
+        ({**HUBER, "huber_slope": 1e-3, "base_score": 5.0}, lambda y: y),
+        ({**HUBER, "huber_slope": 1e3, "learning_rate": 0.1}, lambda y: y),
         (SOFT, np.zeros_like),
         (SOFT, np.ones_like),
         (SOFT, np.round),

@@ -64,6 +64,8 @@ def halves(X, y, cut):
         {"max_depth": 3, "max_bin": 8, "objective": "reg:gamma"},
         {"max_depth": 2, "max_bin": 8, "objective": "reg:gamma", "reg_alpha": 0.7, "min_child_samples": 9},
         {"max_depth": 3, "max_bin": 8, "objective": "reg:tweedie", "tweedie_variance_power": 1.3},
+        {"max_depth": 3, "max_bin": 8, "objective": "reg:pseudohubererror", "huber_slope": 9.0},
+        {"max_depth": 2, "max_bin": 8, "objective": "reg:pseudohubererror", "base_score": -7.0, "reg_alpha": 0.7},
         {"max_depth": 3, "max_bin": 8, "max_delta_step": 0.4},
         {"max_depth": 2, "max_bin": 8, "max_delta_step": 0.4, "reg_alpha": 0.7},
         {"max_depth": 2, "max_bin": 8, "max_delta_step": 0.1, "reg_lambda": 0.0, "min_child_weight": 0.0},

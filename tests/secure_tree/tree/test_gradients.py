@@ -71,6 +71,18 @@ def test_powers(parameters, scale):
     assert inside.sum() > 2000 and (np.abs(np.stack([g, h])[:, inside] - exact) < error[inside]).all()
 
 
+@pytest.mark.parametrize("slope", [1.0, 3.7, 1e-6])
+def test_pseudo_huber(slope):
+    context = context_of(1000, slope, objective="reg:pseudohubererror", huber_slope=slope)
+    rng = np.random.default_rng(3)
+    # Distances of up to 2^20 slopes, half of them within 2.
+    margin = np.concatenate([rng.uniform(-1, 1, 2000), np.sinh(rng.uniform(-13, 13, 2000)), [2.0**19, -(2.0**19), 0]])
+    labels = np.concatenate([rng.uniform(-1, 1, 4000), [-(2.0**19), 2.0**19, 0]])
+    error = on_shares(context, margin, labels) - np.stack(derivatives(context.config, margin, labels))
+    unit = 2.0**-context.numerics.histogram_scale
+    assert np.abs(error).max() < 4e-4 + unit and np.abs(error.mean(axis=1)).max() < 1e-5 + 3 * unit / 60
+
+
 def test_soft_labels():
     context = context_of(1000, objective="reg:logistic")
     rng = np.random.default_rng(2)
