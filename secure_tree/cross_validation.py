@@ -191,7 +191,6 @@ def _of_candidates(
         raise ConfigError("contributed must be a folder that `collect` has written: each fold is a training of its own")
     configs = [candidate.config for candidate in candidates]
     for config in configs:
-        config.check_trainable()
         if config.test_size:
             raise ConfigError(f"test_size must be 0: the folds are held out, got {config.test_size:g}")
         if config.metrics != configs[0].metrics:

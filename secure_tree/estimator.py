@@ -152,7 +152,6 @@ class _SecureXGB(Fitted):
             If the other party or the connection fails.
         """
         config = self.config
-        config.check_trainable()
         needs_party(party, "fit(party, X, y)")
         check_verbose(verbose)
         self.curves.clear()
@@ -242,7 +241,6 @@ class _SecureXGB(Fitted):
             What the parties accept of owners, and how many are enough.
         """
         config = self.config
-        config.check_trainable()
         X = in_memory(X)
         known = agree_on_terms(party, config, dictionary(X))
         if party.workers:
@@ -489,9 +487,9 @@ class _SecureXGB(Fitted):
 class SecureXGBClassifier(_SecureXGB):
     """Classification with logistic loss, between two parties.
 
-    For more than two classes, objective "multi:ova" grows one tree per round and class, which separates this class from
-    the others. Probabilities are normalised over the classes. Softmax would need an exponential and a reciprocal per
-    row and class; one-vs-all needs only binary classification, and its trees grow in parallel.
+    For more than two classes, there is one tree per round and class, and those of a round grow in parallel. With
+    objective "multi:softprob", they are XGBoost's. With "multi:ova", each separates its class from the others, and
+    probabilities are normalised over the classes; this takes fewer rounds of messages.
     """
 
     objectives = ("binary:logistic", "multi:ova", "multi:softprob")

@@ -75,7 +75,7 @@ def _tables(config: TrainConfig) -> str:
     """Return a digest of all constants and, for classes, of the sines that this machine computes from an angle."""
     ends = [sigmoid.AT_CLIP, sigmoid.SLOPE_AT_CLIP, reciprocal.START_CONSTANT, reciprocal.START_SLOPE]
     every = [curves.SOFTPLUS, curves.LOG_SIGMOID, curves.EXP, curves.LOG]
-    every += [curves.HUBER_LOSS, curves.HUBER_SLOPE, curves.HUBER_CURVATURE]
+    every += [curves.SOFT_EXP, curves.HUBER_LOSS, curves.HUBER_SLOPE, curves.HUBER_CURVATURE]
     steps = [curve.steps for curve in every]
     knots = [[curve.knots, curve.scale] for curve in every]
     parts = [sigmoid.factors(), sigmoid.constants(), ends, metrics.CUTS, knots, *steps]

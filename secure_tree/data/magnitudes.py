@@ -68,7 +68,7 @@ def label_exponent(config: TrainConfig, *rows: Magnitudes) -> int | None:
 
     None for classes and labels of reg:logistic, or if all labels are 0. Raises DataError.
     """
-    if config.log_odds:
+    if not config.scaled:
         return None
     largest = max(each.label for each in rows)
     if largest and not SMALLEST_LABEL <= largest <= LARGEST_LABEL:
@@ -111,7 +111,7 @@ def check_resolution(context: TrainingContext, own: OwnRows) -> None:
                 f"{given} largest weight must be at most {most:.3g}, since half of this party's weights are at most "
                 f"{weights.median():g}, got weights up to {facts.weight_scale:g}"
             )
-    if config.log_odds:
+    if not config.scaled:
         return
     if config.power and config.power > 1:
         _check_powers(context, own)

@@ -185,7 +185,7 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
         num_class=public.classes if public.classes > 1 else None,
         n_estimators=public.rounds,
         max_depth=public.depth,
-        base_score={"identity": 0.0, "log": 1.0, "logit": 0.5}[TRAITS[public.objective].link],
+        base_score={"identity": 0.0, "softmax": 0.0, "log": 1.0, "logit": 0.5}[TRAITS[public.objective].link],
         missing=missing,
     )
     names = tuple(public.names)

@@ -24,6 +24,7 @@ from mpc.party import Party
 from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, stack
+from mpc.words import U64
 from secure_tree.functions import curve_tables
 from secure_tree.public.exact import ln
 from secure_tree.public.numerics import MARGIN_SCALE
@@ -46,13 +47,16 @@ class Curve:
     """A piecewise quadratic function, 0 before the first knot.
 
     knots: [k + 1] at MARGIN_SCALE. steps: the changes of the coefficients of 1, x and x^2 at each knot, at `scales`.
-    scale: that of the sum of the three terms. square: that of x before it is squared.
+    scale: that of the sum of the three terms. square: that of x before it is squared. coarse: the low bits that are
+    ignored when x is compared with the knots, which are multiples of 2^coarse; just above a knot, x may then count as
+    below it.
     """
 
     knots: list[int]
     steps: np.ndarray
     scale: int = SUM_SCALE
     square: int = SQUARE_SCALE
+    coarse: int = 0
 
     @classmethod
     def of(
@@ -63,10 +67,11 @@ class Curve:
         slope: int = 0,
         scale: int = SUM_SCALE,
         square: int = SQUARE_SCALE,
+        coarse: int = 0,
     ) -> Curve:
         """Join the pieces. From the last knot on the function is `constant` + `slope` x, at the scales of 1 and x."""
         coefficients = np.array([[0, 0, 0], *pieces, [constant, slope, 0]])
-        return cls(list(knots), np.diff(coefficients.T), scale, square)
+        return cls(list(knots), np.diff(coefficients.T), scale, square, coarse)
 
     @property
     def scales(self) -> tuple[int, int, int]:
@@ -81,6 +86,14 @@ LOG_SIGMOID = Curve.of(curve_tables.KNOTS, curve_tables.LOG_SIGMOID, constant=BO
 # The exponential, constant from EXP_LAST on, and 0 where it is below 2^-20.
 EXP_LAST = curve_tables.EXP_KNOTS[-1] / (1 << MARGIN_SCALE)
 EXP = Curve.of(curve_tables.EXP_KNOTS, curve_tables.EXP, constant=curve_tables.EXP_BEYOND, scale=EXP_SUM_SCALE)
+# The exponential of numbers below 1/2, for softmax, and 0 where it is below e^-12.
+SOFT_EXP = Curve.of(
+    curve_tables.SOFT_KNOTS,
+    curve_tables.SOFT_EXP,
+    constant=curve_tables.SOFT_BEYOND,
+    scale=EXP_SUM_SCALE,
+    coarse=curve_tables.SOFT_COARSE,
+)
 # The pseudo-Huber loss sqrt(1 + x^2) - 1, plus 1 + x, and its derivatives, the first plus 1.
 HUBER_LOSS = Curve.of(
     curve_tables.HUBER_KNOTS, curve_tables.HUBER_LOSS, 0, 2 << LOSS_SUM_SCALE - MARGIN_SCALE, LOSS_SUM_SCALE
@@ -98,7 +111,8 @@ def quadratics(
     """[x] at MARGIN_SCALE -> [f(x)] at `scale`, [n]; |x| < 2^(bits - 2) units. Five rounds.
 
     Errors: 1e-4 for SOFTPLUS and LOG_SIGMOID. EXP: a relative error of 1e-3 at most, with a mean below 1.2e-4, plus
-    2e-7 and one unit of the scale. HUBER_LOSS: 2e-5, and 1e-4 of x. The others: see `both_quadratics`.
+    2e-7 and one unit of the scale. HUBER_LOSS: 2e-5, and 1e-4 of x. SOFT_EXP: relative 5e-3 at most,
+    1e-3 above -5, 1e-4 in the mean. The others: see `both_quadratics`.
     """
     return (yield from both_quadratics(party, x, [curve], bits, scale))[0]
 
@@ -109,8 +123,11 @@ def both_quadratics(party: Party, x: AShare, curves: Sequence[Curve], bits: int,
     Errors: HUBER_SLOPE 2e-4; HUBER_CURVATURE 4e-4, and 5% of it plus 2e-8; 2e-6 in the mean.
     """
     curve = curves[0]
+    coarse = x.map(lambda w: w >> U64.type(curve.coarse)).at_scale(0) if curve.coarse else x
+    knots = [knot >> curve.coarse for knot in curve.knots]
     rough, low = yield from parallel(
-        truncate.steps(party, x, MARGIN_SCALE - curve.square), below.steps(party, x, curve.knots, bits)
+        truncate.steps(party, x, MARGIN_SCALE - curve.square),
+        below.steps(party, coarse, knots, bits - curve.coarse),
     )
     square, reached = yield from parallel(multiply.steps(party, rough, rough), to_ring.steps(party, ~low))
     # Beyond the pieces the square of x may wrap around, but its coefficient is exactly 0 there.

@@ -7,7 +7,8 @@ error      1 if the margin and the label are on different sides of a threshold, 
            margin is not that of the label's class. Exact
 logloss    two classes: log(1 + e^m) - y m, within 1e-4. Several classes (one-vs-all): the negative logarithm of the
            probability of the label's class, normalised over the classes, with margins clipped at +-12. Within 1e-3 if
-           at least one class has a probability above 1e-3 before normalisation, and always within 0.06
+           at least one class has a probability above 1e-3 before normalisation, and always within 0.06. Softmax:
+           ln sum_k e^m_k - m_y, within 1e-3
 mae, rmse  |m - y| and (m - y)^2 in units of the label scale, |y| <= 1, exact to 2^-20; the caller takes the root of the
            mean. For counts e^m replaces m, with a relative error of 2e-4 plus 3e-5
 mphe       the pseudo-Huber loss of unclipped margins, whose distance from the label is clipped at 2^20 slopes; within
@@ -45,6 +46,7 @@ from mpc.party import Party
 from mpc.rounding.truncation import floor, truncate
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate, stack
+from secure_tree.functions import softmax
 from secure_tree.functions.curve_tables import LAPLACE_CUTS
 from secure_tree.functions.curves import (
     BOUND,
@@ -122,6 +124,14 @@ def class_logloss(party: Party, margins: AShare, labels: AShare) -> Steps[AShare
         logarithm(party, p.sum(axis=0), *octaves), quadratics(party, own.sum(axis=0), LOG_SIGMOID)
     )
     return total - own_log + (BOUND << MARGIN_SCALE)
+
+
+def softmax_logloss(party: Party, margins: AShare, labels: AShare) -> Steps[AShare]:
+    """[margins] and [one-hot labels], [classes, n] -> [ln sum_k e^m_k - m_y] at MARGIN_SCALE."""
+    total, own = yield from parallel(
+        softmax.log_sum(party, margins, MARGIN_BITS), multiply.steps(party, labels, margins)
+    )
+    return total - own.sum(axis=0)
 
 
 def absolute(party: Party, margin: AShare, labels: AShare) -> Steps[AShare]:
@@ -253,13 +263,20 @@ def log_probabilities(party: Party, margins: AShare) -> Steps[AShare]:
     return logs.reshape(*margins.shape) - total - (BOUND << MARGIN_SCALE)
 
 
-def of_ranking(party: Party, metric: Metric, margins: AShare, labels: AShare) -> Steps[AShare]:
+def of_ranking(
+    party: Party, metric: Metric, margins: AShare, labels: AShare, softmax_of_all: bool = False
+) -> Steps[AShare]:
     """[margins] and [one-hot labels], [classes, n] -> n times [1 + metric] at MARGIN_SCALE, 0 if it is undefined, [1].
 
     Two classes have one margin, and labels 0 and 1. Gini has the AUC instead.
     """
     classes, n = labels.shape
-    ranked = margins if classes == 1 else (yield from log_probabilities(party, margins))
+    if classes == 1:
+        ranked = margins
+    elif softmax_of_all:
+        ranked = margins - (yield from softmax.log_sum(party, margins, MARGIN_BITS))
+    else:
+        ranked = yield from log_probabilities(party, margins)
     counts = labels.sum(axis=1)
     each, few = yield from parallel(
         parallel(*(OF_ALL_ROWS[metric](party, ranked[k], labels[k]) for k in range(classes))),

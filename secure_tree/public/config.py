@@ -16,7 +16,7 @@ from mpc.errors import ConfigError
 from secure_tree.public import refused
 from secure_tree.public.exact import ln
 from secure_tree.public.names import covers, is_indicator
-from secure_tree.public.objectives import TRAINED, TRAITS, Metric, Objective, Traits
+from secure_tree.public.objectives import TRAITS, Metric, Objective, Traits
 
 # The maximal depth of trees, including those of shared models.
 DEEPEST = 8
@@ -52,7 +52,13 @@ ALIASES = {
 }
 # Aliases of values: PETML's names of objectives, XGBoost's names of metrics for several classes.
 _NAMES = {
-    "objective": {"logitraw": "binary:logistic", "logistic": "binary:logistic", "squarederror": "reg:squarederror"},
+    "objective": {
+        "logitraw": "binary:logistic",
+        "logistic": "binary:logistic",
+        "squarederror": "reg:squarederror",
+        # The same trees; it predicts the class, as every classifier here does by `predict`.
+        "multi:softmax": "multi:softprob",
+    },
     "eval_metric": {"merror": "error", "mlogloss": "logloss"},
 }
 
@@ -96,7 +102,7 @@ class BoostingConfig(Parameters):
 
     objective: str = "binary:logistic"
     n_estimators: int = _parameter(100, "100", ge=1, le=10_000)
-    """Boosting rounds; one tree per round, and per class with `multi:ova`."""
+    """Boosting rounds; one tree per round, and per class if there are several."""
     learning_rate: float = _parameter(0.1, "0.3", gt=0, le=1)
     """Factor of every leaf weight, at least 1e-5, used to a relative 2^-16. The default is PETML's."""
     max_depth: int = _parameter(3, "6", ge=1, le=DEEPEST)
@@ -116,7 +122,7 @@ class BoostingConfig(Parameters):
     """Minimum sum of hessians in a child. None: 0.5 for classes, as in PETML, and 1 for numbers and counts."""
     base_score: float | None = _parameter(None, "None")
     """Initial prediction: a probability (clipped to 1e-6, as in XGBoost), a number or a count, which is public. None:
-    estimated from the labels on shares, and revealed to nobody; one per class with `multi:ova`.
+    estimated from the labels on shares, and revealed to nobody; one per class if there are several.
     """
     colsample_bytree: float = _parameter(1.0, "1", gt=0, le=1)
     """Fraction of the features that each tree may use, by a public coin."""
@@ -171,7 +177,8 @@ class TrainConfig(BoostingConfig):
     """Parameters of secure trees. They must be equal at both parties."""
 
     objective: Objective = _parameter("binary:logistic", "the same")
-    """Classifier: `binary:logistic` (None), or `multi:ova` with `num_class`: one class against the others. Regressor:
+    """Classifier: `binary:logistic` (None), or with `num_class` `multi:softprob` or `multi:ova`: one class against the
+    others. `multi:softmax` is `multi:softprob`. Regressor:
     `reg:squarederror` (None), `reg:logistic`, `count:poisson`, `reg:gamma`, `reg:tweedie` or `reg:pseudohubererror`.
     """
     edges: Edges = _parameter("private", after="max_bin")
@@ -205,7 +212,7 @@ class TrainConfig(BoostingConfig):
     huber_slope: float = _parameter(1.0, "1", ge=1e-30, le=1e30)
     """For `reg:pseudohubererror`: the distance of a label from its prediction beyond which the loss becomes linear."""
     num_class: int | None = _parameter(None, after="base_score", ge=2, le=1000)
-    """Number of classes, for `multi:ova`."""
+    """Number of classes, for `multi:softprob` and `multi:ova`."""
     subsample: float = _parameter(1.0, "1", gt=0, le=1)
     """Fraction of the rows that each tree is grown on, by a secret mask."""
     test_size: float = _parameter(0.0, after="colsample_bytree", ge=0, lt=1)
@@ -238,7 +245,7 @@ class TrainConfig(BoostingConfig):
     @classmethod
     def _refused(cls, given: Any, field: ValidationInfo) -> Any:
         if field.field_name == "objective":
-            refused.check_objective(given, TRAINED)
+            refused.check_objective(given, tuple(TRAITS))
         elif field.field_name == "missing":
             refused.check_missing(given)
         else:
@@ -278,9 +285,8 @@ class TrainConfig(BoostingConfig):
             raise ValueError(f"learning_rate must be at least {LEAST_RATE:g}, got {self.learning_rate:g}")
         if self.scale_pos_weight != 1 and self.objective != "binary:logistic":
             raise ValueError(f"scale_pos_weight must be 1 under {self.objective}: use sample_weight")
-        several = self.objective.startswith("multi:")
-        if (self.num_class and not several) or (self.objective == "multi:ova" and not self.num_class):
-            raise ValueError("num_class must be set for multi:ova, and only for it")
+        if bool(self.num_class) != self.objective.startswith("multi:"):
+            raise ValueError("num_class must be set for multi:ova and multi:softprob, and only for them")
         for metric in self.metrics:
             if metric not in self.traits.metrics:
                 raise ValueError(f"eval_metric must suit {self.objective}, got {metric}")
@@ -330,6 +336,16 @@ class TrainConfig(BoostingConfig):
         return self.traits.link == "logit"
 
     @property
+    def softmax(self) -> bool:
+        """True if the trees of a round are grown on the softmax of all classes."""
+        return self.traits.link == "softmax"
+
+    @property
+    def scaled(self) -> bool:
+        """True if labels are neither classes nor probabilities, and have a magnitude."""
+        return self.traits.link in ("identity", "log")
+
+    @property
     def squared(self) -> bool:
         """True if labels are numbers and trees are grown on squared error."""
         return self.objective == "reg:squarederror"
@@ -346,7 +362,7 @@ class TrainConfig(BoostingConfig):
 
     @property
     def logistic(self) -> bool:
-        """True if labels are classes; each tree is grown on logistic loss, for multi:ova that of one class."""
+        """True if labels are classes; each tree is grown on logistic loss, for several classes that of one class."""
         return self.traits.classes
 
     @property
@@ -428,11 +444,6 @@ class TrainConfig(BoostingConfig):
         if self.power and self.base_score is not None:
             return ln(self.base_score)
         return super().base_margin
-
-    def check_trainable(self) -> None:
-        """Raise ConfigError if the objective is only for shared models."""
-        if self.objective == "multi:softprob":
-            raise ConfigError("multi:softprob is only for shared models of XGBoost: train with multi:ova")
 
 
 def check_method(method: Method) -> None:

@@ -61,6 +61,7 @@ GRADIENT_BOUND = {
     "binary:logistic": 1.0,
     "reg:logistic": 1.0,
     "multi:ova": 1.0,
+    "multi:softprob": 1.0,
     "count:poisson": 2.02,
     "reg:pseudohubererror": 1.0,
 }
@@ -69,6 +70,8 @@ LARGEST_COUNT = 0.7
 MOST_OCTAVES, OCTAVE_BITS = 10, 28
 # The margin is multiplied by a power of POWER_SCALE bits.
 POWER_MARGIN_BITS = 62 - POWER_SCALE
+# secure_tree/functions/softmax.py compares margins in words of 32 bits.
+MOST_SOFTMAX_BITS = 48
 # Squared error: the factor by which boosting can raise the root mean square of the residuals. A leaf weight approaches
 # the mean of its rows, of which a subsample contains only some.
 OVERSHOOT, OVERSHOOT_OF_SAMPLES = 2.0, 8.0
@@ -267,11 +270,12 @@ def _bounds(config: TrainConfig, size: Size, least: float, step: float) -> _Boun
         weight = min(ratio, G / least) if least > 0 else ratio
         if config.counts:
             hessian, weight = exp(LARGEST_COUNT + config.max_delta_step), math.inf
-        if config.pseudo_huber:
-            # Far from its label, a row has a gradient of 1 and hardly a hessian.
+        if config.pseudo_huber or config.softmax:
+            # Far from its label, a row has a gradient of 1 and hardly a hessian, or none.
             if least == 0:
                 return None
-            hessian, weight = 1.0, G / least
+            # The probabilities of a row, each rounded by itself, may add up to more than 1.
+            hessian, weight = 0.75 if config.softmax else 1.0, G / least
         gain = G * weight
     if step and step < weight:
         # A gain is (2 G - B) w, where B is G clipped by the step: at most 2 |G| times the step.
@@ -318,6 +322,8 @@ def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None
         return None
     margin_bound = _margin_bound(config, bounds.weight)
     if config.power and 1 < config.power < 2 and _margin_bits(margin_bound) > POWER_MARGIN_BITS:
+        return None
+    if config.softmax and margin_bits > MOST_SOFTMAX_BITS:
         return None
     min_weight = min(min_weight, largest + 1)
     side_shift = FINER_SIDE if min_weight < FINE_SIDE else 0

@@ -25,7 +25,6 @@ Metric = Literal[
 # Metrics for which larger values are better, and metrics for two classes only.
 RISING: tuple[Metric, ...] = ("auc", "aucpr", "ks", "gini")
 OF_TWO_CLASSES: tuple[Metric, ...] = ("aucpr", "ks", "gini")
-# multi:softprob cannot be trained: it is the objective of a shared XGBoost model with several classes.
 Objective = Literal[
     "binary:logistic",
     "multi:ova",
@@ -37,8 +36,8 @@ Objective = Literal[
     "reg:tweedie",
     "reg:pseudohubererror",
 ]
-# Margins are log-odds, logarithms of what is predicted, or the prediction itself.
-Link = Literal["logit", "log", "identity"]
+# Margins are log-odds, logarithms of what is predicted, logarithms of probabilities plus any number, or predictions.
+Link = Literal["logit", "log", "softmax", "identity"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ _OF_NUMBERS: tuple[Metric, ...] = ("rmse", "mae")
 TRAITS: dict[str, Traits] = {
     "binary:logistic": Traits("logit", _OF_CLASSES + OF_TWO_CLASSES, classes=True),
     "multi:ova": Traits("logit", ("error", "logloss", "auc"), classes=True),
-    "multi:softprob": Traits("logit", ("error", "logloss", "auc"), classes=True),
+    "multi:softprob": Traits("softmax", _OF_CLASSES, classes=True),
     "reg:squarederror": Traits("identity", _OF_NUMBERS),
     "reg:pseudohubererror": Traits("identity", ("mphe",)),
     "reg:logistic": Traits("logit", (*_OF_NUMBERS, "logloss"), least=0, most=1, says="between 0 and 1"),
@@ -78,4 +77,3 @@ TRAITS: dict[str, Traits] = {
     "reg:gamma": Traits("log", ("gamma-deviance", "gamma-nloglik"), least=0, closed=False, says="above 0", power=2.0),
     "reg:tweedie": Traits("log", ("tweedie-nloglik",), least=0, says="at least 0"),
 }
-TRAINED = tuple(name for name in TRAITS if name != "multi:softprob")

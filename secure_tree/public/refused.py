@@ -13,7 +13,6 @@ _TIMES = "no protocol computes its gradients; use binary:logistic with the event
 OBJECTIVES = {
     "binary:logitraw": "use binary:logistic, and predict_margin",
     "binary:hinge": "use binary:logistic, and predict",
-    "multi:softmax": "use multi:ova: one class against the others",
     "reg:linear": "use reg:squarederror",
     "reg:squaredlogerror": "use reg:squarederror on the logarithms of 1 + the labels",
     "reg:absoluteerror": _FAR,
@@ -60,15 +59,15 @@ PARAMETERS = {
 }
 
 
-def check_objective(given: object, trained: tuple[str, ...]) -> None:
-    """Raise ConfigError unless `given` is an objective that secure trees know; the message lists those `trained`."""
+def check_objective(given: object, known: tuple[str, ...]) -> None:
+    """Raise ConfigError unless `given` is one of the objectives that secure trees know."""
     if callable(given):
         raise ConfigError("objective must be a name: a function has no protocol that computes it on shares")
-    if given in trained or given == "multi:softprob":
+    if given in known:
         return
     if given in OBJECTIVES:
         raise ConfigError(f"objective {given} is not available: {OBJECTIVES[str(given)]}")
-    raise ConfigError(f"objective must be {', '.join(trained[:-1])} or {trained[-1]}, got {given!r}")
+    raise ConfigError(f"objective must be {', '.join(known[:-1])} or {known[-1]}, got {given!r}")
 
 
 def markdown() -> str:

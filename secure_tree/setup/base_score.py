@@ -3,7 +3,8 @@
 Functionality  labels and weights of the parties' rows -> [base] of `Ensemble`. Logistic: the log-odds of the weighted
                frequency of a class, or with scale_pos_weight, as in XGBoost, a Newton step from log-odds of 0; squared
                error: the weighted mean (secure_tree/setup/unit.py); counts, gamma, Tweedie: its logarithm; pseudo-
-               Huber: a Newton step from 0. A base_score given by the user is public
+               Huber: a Newton step from 0; softmax: the logarithms of the frequencies, less their mean. A base_score
+               given by the user is public
 Error          log-odds and logarithms: 2e-4. They are clipped to -13.8 .. 13.8, as XGBoost clips probabilities at 1e-6;
                a mean count is clipped likewise, relative to the label scale. Newton step of pseudo-Huber: relative
                2^-15, for up to 2^NEWTON_OCTAVES slopes
@@ -20,6 +21,7 @@ from mpc.comparison.comparison import below
 from mpc.functions.division import divide
 from mpc.party import Party
 from mpc.planning import planned
+from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps
 from mpc.shares import AShare, concatenate, public_ring, stack
 from mpc.sharing import rerandomise
@@ -109,4 +111,9 @@ def _estimate(
     bits = yield from below.steps(party, margin, [-most, most], MARGIN_BITS)
     beyond, moved = stack([bits[..., 0], ~bits[..., 1]]), stack([-margin - most, -margin + most])
     within = margin + (yield from select.steps(party, beyond, moved)).sum(axis=0)
+    if config.softmax:
+        # As in XGBoost, the mean over the classes is 0.
+        inverse = round((1 << MARGIN_SCALE) / config.classes)
+        mean = yield from truncate.steps(party, within.sum().reshape(1).times(inverse, MARGIN_SCALE), MARGIN_SCALE)
+        return rerandomise(party, within - mean)
     return rerandomise(party, within + round((ln(facts.label_scale) if config.power else 0) * (1 << MARGIN_SCALE)))

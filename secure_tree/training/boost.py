@@ -88,6 +88,8 @@ def boost_once(
 
     Return every tree with the rows that it was grown on. The trees grow in parallel, in the same rounds of messages.
     """
+    party.part("gradients")
+    yield from boosting.rows.start_round(party)
     grown = yield from parallel(*(_boost_class(party, boosting, k, sample) for k, sample in enumerate(samples)))
     party.part(None)
     return list(grown)

@@ -62,7 +62,6 @@ class Sizes:
 
     def context(self, config: TrainConfig) -> TrainingContext:
         """Return the context that the parties would agree on. Raises ConfigError for inconsistent sizes."""
-        config.check_trainable()
         rows, held_out, names = self.rows, self.validation_rows, self.names
         if held_out is None:
             held_out = held_count(config, rows[0]), held_count(config, rows[1])

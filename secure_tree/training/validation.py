@@ -72,7 +72,7 @@ class Validation:
             if not total:
                 return math.nan
             return 2 * mean - 3 if metric == "gini" else mean - 1
-        if config.log_odds:
+        if not config.scaled:
             return math.sqrt(mean) if metric == "rmse" else mean
         if metric in _OF_POWERS:
             return mean * self.context.facts.power_unit
@@ -100,9 +100,11 @@ class Validation:
     def _sum(self, party: Party, metric: Metric, margins: AShare) -> Steps[AShare]:
         config = self.context.config
         if metric in metrics.OF_ALL_ROWS:
-            return (yield from metrics.of_ranking(party, metric, margins, self.labels)).sum()
+            return (yield from metrics.of_ranking(party, metric, margins, self.labels, config.softmax)).sum()
         if config.num_class:
-            of_classes = metrics.class_error if metric == "error" else metrics.class_logloss
+            of_classes = metrics.softmax_logloss if config.softmax else metrics.class_logloss
+            if metric == "error":
+                of_classes = metrics.class_error
             return (yield from of_classes(party, margins, self.labels)).sum()
         margin, labels = margins[0], self.labels[0]
         if metric == "error":

@@ -15,7 +15,7 @@ from mpc.rings import Z32, Z64
 from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, public_ring, stack
-from secure_tree.functions import powers
+from secure_tree.functions import powers, softmax
 from secure_tree.functions.curves import EXP, EXP_SCALE, HUBER_CURVATURE, HUBER_SLOPE, both_quadratics, quadratics
 from secure_tree.public.config import POWER_SCALE
 from secure_tree.public.context import TrainingContext
@@ -36,20 +36,22 @@ class Targets:
     weights: AShare | None
 
 
-def gradients(party: Party, context: TrainingContext, targets: Targets, k: int, margin: AShare) -> Steps[AShare]:
+def gradients(
+    party: Party, context: TrainingContext, targets: Targets, k: int, margin: AShare, pair: AShare | None = None
+) -> Steps[AShare]:
     """[margin] of class k -> [g], [h] and, if rows are counted, [1], uint32 [s, n] at the histogram scale.
 
     Logistic: sigma - y and sigma (1 - sigma). Squared error: (margin - y) / label_scale and 1. Counts: e^m - y and
     e^(m + max_delta_step), both over the label scale, with e^m clipped to about twice the label scale. Gamma and
     Tweedie: as in secure_tree/functions/powers.py, over its unit. Pseudo-Huber, for z = (margin - y) / huber_slope:
     z / r and 1 / r^3, r being the root of 1 + z^2. g and h are multiplied by the row's weight over the weight scale,
-    and all values are 0 for rows that `subsample` leaves out.
+    and all values are 0 for rows that `subsample` leaves out. Softmax: `pair` has [g] and [h], of `softmax_gradients`.
 
     Rounding is stochastic and unbiased, so that errors average out in sums over many rows.
     """
     config, n = context.config, margin.shape[0]
-    steps = _DERIVE[config.objective](party, context, targets.labels[k], targets.weights, margin)
-    kept = None
+    derive, kept = _DERIVE.get(config.objective), None
+    steps = derive(party, context, targets.labels[k], targets.weights, margin) if derive else _given(pair)
     if config.subsample < 1:
         derived, kept = yield from parallel(steps, row_mask(party, config.subsample, n))
     else:
@@ -59,6 +61,23 @@ def gradients(party: Party, context: TrainingContext, targets: Targets, k: int, 
         derived = concatenate([derived, units])
     values = derived.narrow(Z32)
     return values if kept is None else (yield from select.steps(party, kept.reshape(1, n), values))
+
+
+def softmax_gradients(party: Party, context: TrainingContext, targets: Targets, margins: AShare) -> Steps[AShare]:
+    """[margins], [K, n] -> [g], [h] of every class at the histogram scale, [K, 2, n]: p - y and 2 p (1 - p)."""
+    numerics, weights = context.numerics, targets.weights
+    scale, ring = (numerics.histogram_scale, Z32) if weights is None else (MARGIN_SCALE, Z64)
+    p = yield from softmax.softmax(party, margins, numerics.margin_bits, scale, ring)
+    h = yield from softmax.curvature(party, p, scale)
+    pairs = stack([p - targets.labels.times(1 << scale, scale).narrow(ring), h], axis=1)
+    return pairs if weights is None else (yield from _weighted(party, context, weights, pairs))
+
+
+def _given(pair: AShare | None) -> Steps[AShare]:
+    """Return gradients that are there already, without a message."""
+    assert pair is not None, "the objective has gradients of its own, or those of a round"
+    return pair
+    yield
 
 
 def _logistic(
@@ -138,7 +157,8 @@ def _before_weights(context: TrainingContext, weights: AShare | None) -> int:
 
 def _weighted(party: Party, context: TrainingContext, weights: AShare, pair: AShare) -> Steps[AShare]:
     """[g], [h] at MARGIN_SCALE -> their products with the weights at the histogram scale, which are below 2^40."""
-    product = yield from multiply.steps(party, pair, stack([weights, weights]))
+    alike = weights.map(lambda w: np.ascontiguousarray(np.broadcast_to(w, pair.shape)))
+    product = yield from multiply.steps(party, pair, alike)
     shift = MARGIN_SCALE + WEIGHT_INPUT_SCALE - context.numerics.histogram_scale
     return (yield from truncate.steps(party, product, shift))
 

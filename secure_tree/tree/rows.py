@@ -29,7 +29,7 @@ from secure_tree.public.context import TrainingContext
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE
 from secure_tree.tree import checks
-from secure_tree.tree.gradients import Targets, gradients
+from secure_tree.tree.gradients import Targets, gradients, softmax_gradients
 from secure_tree.tree.histogram import Block, BlockMasks, histograms, of_blocks, route, take_masks
 
 
@@ -77,18 +77,25 @@ class Rows(Protocol):
     def recover(self, party: Party) -> None:
         """Restore the state at the end of the last complete round after WorkersLost."""
 
+    def start_round(self, party: Party) -> Steps[None]:
+        """Compute what the trees of a round share: under softmax the gradients of all classes."""
+
     def start_tree(self, party: Party, k: int) -> Steps[TreeRows]:
         """Compute gradients of class k at the current margin, with all rows at the root."""
 
 
 @dataclass
 class LocalRows:
-    """Implements `Rows` with masked matrices of both parties' bins, targets, and [margin] of each class."""
+    """Implements `Rows` with masked matrices of both parties' bins, targets, and [margin] of each class.
+
+    pairs: under softmax, [g] and [h] of every class at the start of the round.
+    """
 
     context: TrainingContext
     blocks: list[Block]
     targets: Targets
     margins: list[AShare]
+    pairs: AShare | None = None
 
     @property
     def margin(self) -> AShare:
@@ -108,9 +115,14 @@ class LocalRows:
     def matrices(self) -> Sequence[Releasable]:
         return [matrix for block in self.blocks for matrix in (block.columns, block.lines)]
 
+    def start_round(self, party: Party) -> Steps[None]:
+        if self.context.config.softmax:
+            self.pairs = yield from softmax_gradients(party, self.context, self.targets, self.margin)
+
     def start_tree(self, party: Party, k: int) -> Steps[LocalTreeRows]:
         config = self.context.config
-        values = yield from gradients(party, self.context, self.targets, k, self.margins[k])
+        pair = None if self.pairs is None else self.pairs[k]
+        values = yield from gradients(party, self.context, self.targets, k, self.margins[k], pair)
         s, n = values.shape
         masks = take_masks(party, self.blocks, s << config.max_depth - 1, config.nodes)
         return LocalTreeRows(

@@ -10,8 +10,14 @@ from secure_tree.public.config import TrainConfig
 def derivatives(config: TrainConfig, margin: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Margins and labels, float64[n] -> first and second derivatives of the loss, float64[n] each.
 
+    Under multi:softprob, all are float64[classes, n].
+
     Under reg:pseudohubererror margins, labels and first derivatives are over `huber_slope`.
     """
+    if config.softmax:
+        grown = np.exp(margin - margin.max(axis=0))
+        p = grown / grown.sum(axis=0)
+        return p - labels, 2 * p * (1 - p)
     if config.log_odds:
         p = 1 / (1 + np.exp(-np.clip(margin, -12, 12)))
         return p - labels, p * (1 - p)

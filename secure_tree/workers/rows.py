@@ -85,6 +85,10 @@ class ShardedRows:
         self.own.open()
         self._begin(party)
 
+    def start_round(self, party: Party) -> Steps[None]:
+        if self.context.config.softmax:
+            yield from ask(party, _start_round)
+
     def start_tree(self, party: Party, k: int) -> Steps[TreeRows]:
         yield from ask(party, _start_tree, k)
         return ShardedTreeRows(self, party.rank, k)
@@ -230,6 +234,10 @@ def _begin(
 def _rehearsed(bins: Bins, rows: int) -> Table:
     """Return rows for a rehearsal, all of them at the first cuts."""
     return Table(np.broadcast_to(bins.cuts[:, 0], (rows, len(bins.cuts))), ())
+
+
+def _start_round(party: Party, kept: Kept) -> None:
+    party.run(kept[_ROWS].start_round(party))
 
 
 def _start_tree(party: Party, kept: Kept, k: int) -> None:

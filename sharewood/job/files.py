@@ -46,7 +46,6 @@ def training_tables(
     """
     data, columns = config.needs(name, "train_data"), config.columns(name)
     parameters = TrainConfig.of(**columns.with_cuts(config.train))
-    parameters.check_trainable()
     kept = None if screened is None else Screened.load(screened)
     if kept and config.shards:
         raise ConfigError("--screened must be used without shards: workers read whole tables")

@@ -223,11 +223,6 @@ def test_a_shared_model_has_no_bins():
         run_both(lambda party: share_model(party, None))
 
 
-def test_softmax_is_predicted_and_not_trained():
-    with pytest.raises(ConfigError, match="multi:softprob is only for shared models of XGBoost"):
-        SecureXGBClassifier(objective="multi:softprob", num_class=3).fit(None, X, LABELS["multi:softprob"])
-
-
 @pytest.mark.parametrize(
     ("objective", "parameters", "sentence"),
     [

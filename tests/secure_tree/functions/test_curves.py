@@ -38,6 +38,7 @@ ONE = Decimal(1)
 DIGITS = 60
 # On either side of 0.
 HUBER_PIECES = 36
+SOFT_PIECES = 27
 HEAD = '''"""Integer coefficients of the public curves, the same on every machine.
 
 `python -m tests.secure_tree.functions.test_curves` generates them in exact arithmetic, and the test repeats the
@@ -89,6 +90,13 @@ def tables() -> dict[str, list]:
         step = (Decimal(128) + Decimal(128**2 + 1).sqrt()).ln() / HUBER_PIECES
         sines = [((k * step).exp() - (-k * step).exp()) / 2 for k in range(-HUBER_PIECES, HUBER_PIECES + 1)]
         places = [round(sine * UNIT) for sine in sines]
+        # From -12 to 1/2, in steps that grow as the exponential falls.
+        falls = [
+            Decimal("6.75") - Decimal("6.25") * (ONE / SOFT_PIECES * k * Decimal(3).ln()).exp()
+            for k in range(SOFT_PIECES + 1)
+        ]
+        low_bits = curve_tables.SOFT_COARSE
+        soft = [round(fall * (UNIT >> low_bits)) << low_bits for fall in reversed(falls)]
         beyond = round((Decimal(curve_tables.EXP_KNOTS[-1]) / UNIT).exp() * 2**EXP_SUM_SCALE)
     huber = {
         "HUBER_LOSS": (lambda x: (1 + x * x).sqrt() + x, LOSS_SUM_SCALE),
@@ -97,6 +105,9 @@ def tables() -> dict[str, list]:
     }
     return {
         "HUBER_KNOTS": places,
+        "SOFT_KNOTS": soft,
+        "SOFT_EXP": pieces(lambda x: x.exp(), soft, EXP_SUM_SCALE),
+        "SOFT_BEYOND": round(Decimal("0.5").exp() * 2**EXP_SUM_SCALE),
         **{name: pieces(function, places, scale, joined=True) for name, (function, scale) in huber.items()},
         "SOFTPLUS": pieces(lambda x: (ONE + x.exp()).ln(), curve_tables.KNOTS),
         "LOG_SIGMOID": pieces(lambda x: 12 - (ONE + (-x).exp()).ln(), curve_tables.KNOTS),
@@ -120,6 +131,7 @@ def written() -> str:
         "KNOTS": "range(-12 << 20, (12 << 20) + 1, 24 << 14)",
         "EXP_KNOTS": "range(734003 - 64 * 249036, 734003 + 1, 249036)",
         "LOG_KNOTS": "range(1 << 20, (2 << 20) + 1, 1 << 16)",
+        "SOFT_COARSE": "13",
     }
     parts = [HEAD, *(f"{name} = {value}\n" for name, value in knots.items())]
     for name, lines in tables().items():

@@ -164,7 +164,6 @@ def test_computing_is_measured_without_data(more, sizes):
     [
         ({"partition": "vertical"}, Sizes((30, 40), (("x",), ("y",))), "the same number of rows"),
         ({}, Sizes((30, 40), (("x",), ("y",))), "the same features"),
-        ({"objective": "multi:softprob", "num_class": 3}, Sizes((30, 30), (("x",), ("x",))), "train with multi:ova"),
         ({"missing": ("age",)}, Sizes((30, 30), (("x",), ("x",))), "missing: no party has a feature 'age'"),
     ],
 )

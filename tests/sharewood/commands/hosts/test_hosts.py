@@ -141,7 +141,7 @@ def test_reveal_needs_consent(place):
     [
         ('objective = "binary:logistic"', 'objective = "rank"', "objective"),
         ("n_estimators", "n_estimator", "unknown parameter n_estimator: did you mean n_estimators?"),
-        ('"binary:logistic"', '"multi:softprob"\nnum_class = 3', "train with multi:ova"),
+        ('"binary:logistic"', '"multi:softprob"', "num_class must be set for multi:ova and multi:softprob"),
         ("127.0.0.1", "127.0.0.1:", "host:port"),
         ('tls = "keys"', "", "tls must be set"),
         ('tls = "keys"', 'tls = "keys"\naudit = true\nshards = 2', "an audit must be used with one process"),
