@@ -24,15 +24,18 @@ from secure_tree.data.contributed import Source
 from secure_tree.data.contributed_columns import ContributedColumns
 from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike, in_memory
 from secure_tree.data.magnitudes import check_resolution
+from secure_tree.data.offsets import without_base
 from secure_tree.data.table import Table
 from secure_tree.functions.links import classes, probabilities, values
 from secure_tree.interface.conventions import needs_party, shared_model
 from secure_tree.interface.fitted import Fitted
 from secure_tree.interface.inputs import (
     categories_of,
+    check_offsets,
     check_shares,
     columns_of_owners,
     features_to_predict,
+    offsets_to_predict,
     open_contributed,
     own_rows,
     receiver_of,
@@ -47,7 +50,7 @@ from secure_tree.owners.columns import OwnersOfColumns
 from secure_tree.owners.contributing import Owners
 from secure_tree.owners.lines import Line
 from secure_tree.owners.stored import keeping, save, save_columns
-from secure_tree.prediction.answering import answer, check_for_clients
+from secure_tree.prediction.answering import answer, check_for_clients, check_without_offsets
 from secure_tree.prediction.authenticated import input_model
 from secure_tree.prediction.reasons import (
     Contributions,
@@ -95,6 +98,8 @@ class _SecureXGB(Fitted):
         xgb_model: _SecureXGB | SharedModel | str | Path | None = None,
         verbose: bool | int = False,
         contributed: Mapping[str, Line] | Source | None = None,
+        base_margin: ColumnLike | None = None,
+        base_margin_eval_set: ColumnLike | None = None,
     ) -> Self:
         """Train on the tables of both parties, who must call this at the same time.
 
@@ -133,6 +138,12 @@ class _SecureXGB(Fitted):
             `collect` has written. Their rows become known to nobody (secure_tree/owners/contributing.py). A party may
             then have no rows itself. With vertical data, they have further features of the same rows, or the labels
             (secure_tree/owners/columns.py).
+        base_margin : array [n], or [n, classes] for several classes, optional
+            An offset of the margin of each row, at the party with the labels, such as the logarithm of an exposure for
+            counts; then there is no base score, and predictions need offsets too. Both parties of horizontal data must
+            give it, or neither. Not with `xgb_model`, `contributed` or workers.
+        base_margin_eval_set : array, optional
+            Likewise for the rows of `eval_set`.
 
         Returns
         -------
@@ -159,11 +170,16 @@ class _SecureXGB(Fitted):
         X = X if isinstance(X, Shards) else in_memory(X)
         header = X.header if isinstance(X, Shards) else X
         before = None if xgb_model is None else shared_model(xgb_model)
-        known = agree_on_terms(party, config, dictionary(header), of_model(before) if before else None)
+        given = base_margin is not None
+        known, offsets = agree_on_terms(party, config, dictionary(header), of_model(before) if before else None, given)
+        if offsets:
+            check_offsets(party, before, contributed)
+            config = without_base(config)
         if before:
             config = more_rounds(party, before, config)
             known = categories_of(before, party.rank, header)
-        own = own_rows(party, X, y, sample_weight, eval_set, config, known, 0 if contributed else 1)
+        shifts = base_margin, base_margin_eval_set
+        own = own_rows(party, X, y, sample_weight, eval_set, config, known, 0 if contributed else 1, shifts)
         if contributed:
             if before and party.workers:
                 raise ConfigError("xgb_model and contributed rows need one process at each party: leave out shards")
@@ -172,13 +188,14 @@ class _SecureXGB(Fitted):
             opened = open_contributed(party, contributed, config, known, own)
             if eval_set is not None and isinstance(opened, ContributedColumns) and opened.fold is None:
                 raise ConfigError("contributed columns need test_size, not eval_set, to hold out rows")
-        context = agree_on_training(party, config, own)
+        context = agree_on_training(party, config, own, offsets)
         check_shares(context, own)
         if before:
             context = as_the_model(before, context)
         pairing, attempt = context.facts.pairing, None
         if checkpoints:
             asked = self.config.model_dump() | ({"xgb_model": of_model(before)} if before else {})
+            asked |= {"base_margin": True} if offsets else {}
             if own.contributed or own.contributed_columns:
                 asked["contributed"] = [id for _, id, _ in context.facts.owners]
             attempt = checkpoints.start(party, pairing, asked, own)
@@ -242,7 +259,7 @@ class _SecureXGB(Fitted):
         """
         config = self.config
         X = in_memory(X)
-        known = agree_on_terms(party, config, dictionary(X))
+        known, _ = agree_on_terms(party, config, dictionary(X))
         if party.workers:
             raise ConfigError("contributions are collected by one process at each party: leave out shards")
         own = own_rows(party, X, y, sample_weight, None, config, known, 0)
@@ -278,6 +295,7 @@ class _SecureXGB(Fitted):
         *,
         mac: bool = False,
         contributed: Mapping[str, Line] | OwnersOfColumns | None = None,
+        base_margin: ColumnLike | None = None,
     ) -> np.ndarray:
         """Predict margins: log-odds for classes, a number, or the logarithm of a count.
 
@@ -303,6 +321,9 @@ class _SecureXGB(Fitted):
         contributed : mapping or OwnersOfColumns, optional
             The owners of further columns of a model that was trained on them, who contribute these columns of the rows:
             {name: line}, as `party.contributed` has them. Requires "thresholds".
+        base_margin : array, optional
+            Offsets of the margins of the rows that this party learns, for a model that was trained with such. They are
+            added in the clear, and the other party does not learn them.
 
         Returns
         -------
@@ -328,6 +349,7 @@ class _SecureXGB(Fitted):
         known, features, names = features_to_predict(model, party.rank, X)
         rows = len(X) if isinstance(X, Shards) else len(features)
         owners = columns.owners if columns else {}
+        offsets = offsets_to_predict(model, party.rank, receiver, base_margin, rows)
         layout = agree_on_prediction(party, model, names, rows, method, to, mac, owners)
         if columns:
             check_rows_of_owners(party, columns.source.ids, dict(zip(owners, columns.ids, strict=True)))
@@ -357,7 +379,8 @@ class _SecureXGB(Fitted):
                 own_verdicts=True,
             )
         margin = own.T if model.config.num_class else own[0]
-        return margin * (model.facts.margin_unit / (1 << MARGIN_SCALE))
+        margins = margin * (model.facts.margin_unit / (1 << MARGIN_SCALE))
+        return margins + offsets if len(margins) else margins
 
     def contributions(
         self,
@@ -468,6 +491,7 @@ class _SecureXGB(Fitted):
         model = self._fitted()
         needs_party(party, "predict_for(party, party.clients)")
         check_for_clients(method, mac)
+        check_without_offsets(model)
         return answer(party, model, clients)
 
     def save(self, path: str | Path, key: FileKey | None = None) -> None:
@@ -509,14 +533,14 @@ class SecureXGBClassifier(_SecureXGB):
         *,
         mac: bool = False,
         contributed: Mapping[str, Line] | OwnersOfColumns | None = None,
+        base_margin: ColumnLike | None = None,
     ) -> np.ndarray:
         """Predict probabilities of classes 0, 1, ..., float64[n, classes]. Arguments and rows as in `predict_margin`.
 
         They are computed in the clear from the revealed margins.
         """
-        return probabilities(
-            self._fitted().config, self.predict_margin(party, X, method, to, mac=mac, contributed=contributed)
-        )
+        more: Any = {"mac": mac, "contributed": contributed, "base_margin": base_margin}
+        return probabilities(self._fitted().config, self.predict_margin(party, X, method, to, **more))
 
     def predict(
         self,
@@ -527,9 +551,11 @@ class SecureXGBClassifier(_SecureXGB):
         *,
         mac: bool = False,
         contributed: Mapping[str, Line] | OwnersOfColumns | None = None,
+        base_margin: ColumnLike | None = None,
     ) -> np.ndarray:
         """Predict the most probable class, int64[n]. Arguments and rows as in `predict_margin`."""
-        return classes(self.predict_margin(party, X, method, to, mac=mac, contributed=contributed))
+        more: Any = {"mac": mac, "contributed": contributed, "base_margin": base_margin}
+        return classes(self.predict_margin(party, X, method, to, **more))
 
     def score(self, party: Party, X: TableLike, y: ColumnLike, method: Method = "bins", to: int | None = None) -> float:
         """Return the accuracy on the rows that `predict_margin` reveals to this party, whose labels are y.
@@ -560,11 +586,11 @@ class SecureXGBRegressor(_SecureXGB):
         *,
         mac: bool = False,
         contributed: Mapping[str, Line] | OwnersOfColumns | None = None,
+        base_margin: ColumnLike | None = None,
     ) -> np.ndarray:
         """Predict numbers, float64[n]. Arguments and rows as in `predict_margin`."""
-        return values(
-            self._fitted().config, self.predict_margin(party, X, method, to, mac=mac, contributed=contributed)
-        )
+        more: Any = {"mac": mac, "contributed": contributed, "base_margin": base_margin}
+        return values(self._fitted().config, self.predict_margin(party, X, method, to, **more))
 
     def score(self, party: Party, X: TableLike, y: ColumnLike, method: Method = "bins", to: int | None = None) -> float:
         """Return the coefficient of determination R^2 on the rows that `predict_margin` reveals, whose labels are y.

@@ -6,6 +6,7 @@ import hashlib
 import math
 import reprlib
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -46,6 +47,8 @@ MOST_EDGES = (1 << 16) - 3
 MOST_PAIRS = 1 << 26
 # The key of the model's digest among the parameters, if the training continues a model.
 _MODEL = "xgb_model"
+# The key for whether the party gives offsets of margins.
+_OFFSETS = "base_margin"
 
 
 class Terms(Message):
@@ -91,17 +94,21 @@ class ResumeFacts(Message):
     points: list[tuple[Count, Text]]
 
 
-def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary, model: str | None = None) -> Dictionary:
+def agree_on_terms(
+    party: Party, config: TrainConfig, categories: Dictionary, model: str | None = None, offsets: bool = False
+) -> tuple[Dictionary, bool]:
     """Compare versions and parameters, and return the categories of this party's categorical columns.
 
     For horizontal data these are the categories of both parties. `model`: a digest of everything public in the model
-    that the training continues. Raises ConfigError or DataError at both parties.
+    that the training continues. `offsets`: whether this party gives offsets of margins; returned is whether a party
+    does. Raises ConfigError or DataError at both parties.
     """
     parameters = config.model_dump()
-    mine = Terms.of(config=parameters if model is None else {**parameters, _MODEL: model}, categories=categories)
+    more = ({} if model is None else {_MODEL: model}) | ({_OFFSETS: True} if offsets else {})
+    mine = Terms.of(config={**parameters, **more}, categories=categories)
     theirs = exchange(party, "training.terms", mine)
     received = dict(theirs.config)
-    of_model = received.pop(_MODEL, None)
+    of_model, of_other = received.pop(_MODEL, None), bool(received.pop(_OFFSETS, False))
     try:
         other = validated(TrainConfig, received).model_dump()
     except ConfigError as error:
@@ -116,12 +123,16 @@ def agree_on_terms(party: Party, config: TrainConfig, categories: Dictionary, mo
             "the halves of xgb_model come from different trainings, or one of them has been altered since training"
         )
     if config.partition == "vertical":
-        return categories
+        if offsets and of_other:
+            raise ConfigError("base_margin must be given by one party, the one with the labels")
+        return categories, offsets or of_other
+    if offsets != of_other:
+        raise ConfigError("one party gives base_margin and the other does not: both must, or neither")
     ordered = (mine, theirs) if party.rank == 0 else (theirs, mine)
-    return unite(*(terms.categories for terms in ordered))
+    return unite(*(terms.categories for terms in ordered)), offsets
 
 
-def agree_on_training(party: Party, config: TrainConfig, own: OwnRows) -> TrainingContext:
+def agree_on_training(party: Party, config: TrainConfig, own: OwnRows, offsets: bool = False) -> TrainingContext:
     """Exchange the facts of both tables and return the context of the training.
 
     Also compares all public numbers that follow from the facts. Raises ConfigError, DataError or RangeError at both
@@ -142,7 +153,7 @@ def agree_on_training(party: Party, config: TrainConfig, own: OwnRows) -> Traini
         token=party.draw(16).hex(),
     )
     theirs = exchange(party, "training.facts", mine)
-    context = TrainingContext(config, _joined(config, party.rank, mine, theirs))
+    context = TrainingContext(config, replace(_joined(config, party.rank, mine, theirs), offsets=offsets))
     agree_on_numbers(party, "training.numbers", of_training(context))
     return context
 

@@ -46,7 +46,8 @@ def _words(part: Part, key: bytes) -> np.ndarray:
 
 def _pieces(table: Table) -> Iterator[tuple[int, np.ndarray]]:
     """Yield batches of rows as uint32[m, words], each with its position in the table."""
-    numbers = [x for x in (table.labels, table.weights) if x is not None]
+    offsets = () if table.offsets is None else table.offsets
+    numbers = [x for x in (table.labels, table.weights, *offsets) if x is not None]
     for at in range(0, len(table.features), _ROWS):
         some = slice(at, at + _ROWS)
         features = np.ascontiguousarray(table.features[some]).view(U32)

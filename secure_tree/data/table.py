@@ -24,7 +24,8 @@ class Table:
 
     features: float32[n, d], with their names. labels: float64[n], or None if the other party has them. weights:
     float64[n], or None if all rows have the same weight. indicators: the features that are indicators of a category.
-    ids: a digest of the ids, if rows of shards have ids.
+    ids: a digest of the ids, if rows of shards have ids. offsets: what to add to the margins of the trees,
+    float64[classes, n], or None.
     """
 
     features: np.ndarray
@@ -33,6 +34,7 @@ class Table:
     weights: np.ndarray | None = None
     indicators: tuple[int, ...] = ()
     ids: bytes | None = None
+    offsets: np.ndarray | None = None
 
 
 def read_features(
@@ -55,7 +57,7 @@ def read_features(
         parts = [_features(frame[c], (known or {}).get(str(c)), source) for c in frame.columns]
         names = tuple(name for each, _ in parts for name in each)
         X = np.concatenate([part for _, part in parts], axis=1) if parts else np.zeros((len(frame), 0))
-    values = _numbers(
+    values = read_numbers(
         X, f"{source}: features", "convert them, or pass a DataFrame whose text columns have the dtype category"
     )
     if values.ndim != 2:
@@ -174,12 +176,13 @@ def held_rows(config: TrainConfig, rows: int) -> np.ndarray:
 def rows_of(table: Table, rows: np.ndarray) -> Table:
     """Select rows of a table."""
     labels, weights = (None if x is None else x[rows] for x in (table.labels, table.weights))
-    return replace(table, features=table.features[rows], labels=labels, weights=weights)
+    offsets = None if table.offsets is None else table.offsets[:, rows]
+    return replace(table, features=table.features[rows], labels=labels, weights=weights, offsets=offsets)
 
 
 def _column(source: str, what: str, values: ColumnLike, rows: int) -> np.ndarray:
     """Convert a column with a number for each row to float64[n]. Raises DataError."""
-    column = _numbers(values, f"{source}: {what}s", "convert them; classes are numbered from 0").reshape(-1)
+    column = read_numbers(values, f"{source}: {what}s", "convert them; classes are numbered from 0").reshape(-1)
     if column.size != rows:
         raise DataError(f"{source}: there must be a {what} for each of the {rows} rows, got {column.size}")
     if not np.isfinite(column).all():
@@ -187,7 +190,7 @@ def _column(source: str, what: str, values: ColumnLike, rows: int) -> np.ndarray
     return column
 
 
-def _numbers(values: TableLike | ColumnLike, what: str, instead: str) -> np.ndarray:
+def read_numbers(values: TableLike | ColumnLike, what: str, instead: str) -> np.ndarray:
     """Convert real numbers to float64. Raises DataError for other values, with `instead` as what to do."""
     if hasattr(values, "toarray"):
         raise DataError(f"{what} must be a dense array, got a sparse one: pass its toarray()")

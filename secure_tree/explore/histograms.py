@@ -94,7 +94,7 @@ class Joined:
             raise ConfigError(f"owners contributed labels of {terms.objective}, which must be {config.classes} classes")
         if terms.scale_pos_weight != 1:
             raise ConfigError("rows that were collected with scale_pos_weight cannot be explored: collect without it")
-        known = agree_on_terms(party, terms, dictionary(X))
+        known, _ = agree_on_terms(party, terms, dictionary(X))
         own = own_rows(party, X, y, weights, None, terms, known, 0)
         open_contributed(party, given, terms, known, own)
         context = agree_on_training(party, terms, own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -13,8 +14,11 @@ from secure_tree.data.categories import Dictionary
 from secure_tree.data.contributed import Contributed, Source
 from secure_tree.data.contributed_columns import ContributedColumns, ContributedKeys
 from secure_tree.data.inputs import ColumnLike, EvalSet, TableLike, frame_of, in_memory
+from secure_tree.data.offsets import held_out as held_out_offsets
+from secure_tree.data.offsets import read_offsets
+from secure_tree.data.offsets import trained_on as trained_on_offsets
 from secure_tree.data.own_rows import Here, OwnRows
-from secure_tree.data.table import hold_out, read_features, read_training, read_validation
+from secure_tree.data.table import Table, hold_out, read_features, read_training, read_validation
 from secure_tree.interface.conventions import one_pair
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.columns import OwnersOfColumns, features_by_owner
@@ -37,17 +41,25 @@ def own_rows(
     config: TrainConfig,
     known: Dictionary,
     least: int = 1,
+    offsets: tuple[ColumnLike | None, ColumnLike | None] = (None, None),
 ) -> OwnRows:
     """Divide the input of `fit`, at least `least` rows, into rows to train on and held-out rows. Raises ConfigError,
     DataError.
+
+    offsets: of X, and of the rows of eval_set.
     """
     if not party.workers:
         if isinstance(X, Shards):
             raise needs_workers(party, (len(X),))
-        table = read_training(X, y, weights, config, known, least)
+        table = _with_offsets(read_training(X, y, weights, config, known, least), offsets[0], config)
         if eval_set is None:
-            return Here(*hold_out(table, config))
-        return Here(table, read_validation(one_pair(eval_set), config, known, table.names, table.labels is not None))
+            table, held = hold_out(table, config)
+        else:
+            held = read_validation(one_pair(eval_set), config, known, table.names, table.labels is not None)
+            held = _with_offsets(held, offsets[1], config, "base_margin_eval_set")
+        if (table.offsets is None) != (held.offsets is None) and len(held.features):
+            raise ConfigError("base_margin and base_margin_eval_set must both be given with an eval_set, or neither")
+        return Here(trained_on_offsets(table, config), held_out_offsets(held, config))
     shards = X if isinstance(X, Shards) else Shards.of(read_training(X, y, weights, config, known), party.workers.count)
     counts = agree_on_counts(party, shards, config.partition == "vertical")
     own = AtWorkers(party, shards, config, known, counts, trained_on(counts, config, eval_set is None))
@@ -55,6 +67,41 @@ def own_rows(
         labelled = own.validation.labels is not None
         own.validation = read_validation(one_pair(eval_set), config, known, own.names, labelled)
     return own
+
+
+def _with_offsets(table: Table, values: ColumnLike | None, config: TrainConfig, source: str = "base_margin") -> Table:
+    if values is None:
+        return table
+    if table.labels is None:
+        raise DataError(f"{source} must be given only at the party with the labels")
+    return replace(table, offsets=read_offsets(values, config, len(table.features), source))
+
+
+def check_offsets(party: Party, before: SharedModel | None, contributed: object) -> None:
+    """Raise ConfigError if a training cannot have offsets of margins."""
+    for what, given in (("xgb_model", before), ("contributed", contributed), ("shards", party.workers)):
+        if given:
+            raise ConfigError(f"base_margin cannot be combined with {what} yet: leave one of them out")
+
+
+def offsets_to_predict(
+    model: SharedModel, rank: int, receiver: int | None, values: ColumnLike | None, rows: int
+) -> np.ndarray | float:
+    """Return what to add to the margins of the rows that a party learns, float64[n] or [n, classes]; 0 for none.
+
+    Raises ConfigError, DataError.
+    """
+    learns = receiver in (None, rank) and rows > 0
+    if values is not None and not model.facts.offsets:
+        raise ConfigError("the model was trained without base_margin, and has a base score: leave base_margin out")
+    if values is None and model.facts.offsets and learns:
+        raise ConfigError("the model was trained with base_margin: pass base_margin for the rows to predict")
+    if values is None:
+        return 0.0
+    if not learns:
+        raise ConfigError("base_margin must be passed by the party that learns the predictions, for its rows")
+    offsets = read_offsets(values, model.config, rows).T
+    return offsets if model.config.num_class else offsets[:, 0]
 
 
 def open_contributed(

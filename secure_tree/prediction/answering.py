@@ -42,6 +42,14 @@ def check_for_clients(method: Method, mac: bool) -> None:
         raise ConfigError("mac must be false for clients' rows: MACs need a party that knows the row")
 
 
+def check_without_offsets(model: SharedModel) -> None:
+    """Raise ConfigError if the model needs offsets, for predictions that have none."""
+    if model.facts.offsets:
+        raise ConfigError(
+            "the model was trained with base_margin, which only predictions of parties' own rows can have"
+        )
+
+
 def offer_of(model: SharedModel, most: int = MOST_ROWS) -> Offer:
     """Return what a party says about its model to clients."""
     return Offer.made(model.config, model.facts, MARGIN_SCALE, most)

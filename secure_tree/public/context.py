@@ -57,7 +57,8 @@ class PublicFacts:
     bound of the sum of its divided weights. label_bound: no label is larger in magnitude. label_holder: the party with
     the labels, 2 + k for owner k, or None if all have. validation_rows: the number of each block's held-out rows.
     indicators: the features that are indicators of a category. owners: the names, ids and rows of the contributions
-    trained on. owner_widths: by columns, the number of features of each owner. receivers: who may get the model in the
+    trained on. owner_widths: by columns, the number of features of each owner. offsets:
+    whether rows have offsets of margins of their own. receivers: who may get the model in the
     clear, by the terms of owners; None: there are none.
     """
 
@@ -75,6 +76,7 @@ class PublicFacts:
     owners: tuple[tuple[str, str, int], ...] = ()
     owner_widths: tuple[int, ...] = ()
     receivers: tuple[str, ...] | None = None
+    offsets: bool = False
 
     @property
     def margin_unit(self) -> float:

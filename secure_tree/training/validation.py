@@ -24,7 +24,7 @@ from secure_tree.public.exact import ln
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
 from secure_tree.public.objectives import Metric
-from secure_tree.tree.rows import first_margin, own_rows, targets_of, with_contributed
+from secure_tree.tree.rows import first_margin, offsets_of, own_rows, targets_of, with_contributed
 
 HELD_OUT = "held-out rows"
 _OF_POWERS: dict[Metric, Callable[[Party, TrainingContext, AShare, AShare], Steps[AShare]]] = {
@@ -147,7 +147,7 @@ def share_validation_rows(
     labels = own_rows(party, layout, targets_of(context, own.validation.labels), config.classes, scale)
     if more := labels_of_owners(own):
         labels = with_contributed(layout, labels, more.validation_targets)
-    start = first_margin(base, context, layout.row_count)
+    start = first_margin(base, context, layout.row_count) + offsets_of(party, context, layout, own.validation)
     if config.squared:
         # Only the difference matters, and both may be far from 0.
         labels, start = labels - start, start.map(np.zeros_like)

@@ -209,7 +209,7 @@ def local_rows(
     if not context.config.logistic:
         # The first margins are equal in all rows, so without this the shares that `truncate` rounds are not random.
         targets = replace(targets, labels=rerandomise(party, targets.labels))
-    first = first_margin(base, context, context.layout.row_count)
+    first = first_margin(base, context, context.layout.row_count) + offsets_of(party, context, context.layout, table)
     return LocalRows(context, blocks, targets, [first[k] for k in range(len(first))])
 
 
@@ -252,6 +252,13 @@ def own_rows(party: Party, layout: Layout, own: np.ndarray | None, count: int, s
     if own is not None:
         words[:, layout.rows_of(party.rank)] = np.round(np.ldexp(own, scale))
     return AShare(words.astype(np.uint64), party.rank, scale)
+
+
+def offsets_of(party: Party, context: TrainingContext, layout: Layout, table: Table) -> AShare | int:
+    """Share own offsets of margins, if there are any, [classes, n]. Local."""
+    if not context.facts.offsets:
+        return 0
+    return own_rows(party, layout, table.offsets, context.config.classes, MARGIN_SCALE)
 
 
 def first_margin(base: AShare, context: TrainingContext, rows: int) -> AShare:

@@ -21,7 +21,7 @@ from secure_tree.agreement.models import agree_on_reasons
 from secure_tree.data.table import read_features
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.columns import features_by_owner
-from secure_tree.prediction.answering import Begun, check_for_clients, offer_of
+from secure_tree.prediction.answering import Begun, check_for_clients, check_without_offsets, offer_of
 from secure_tree.prediction.client import Offer
 from secure_tree.prediction.reasons import Request, requested, scale_of
 from secure_tree.public.config import Method
@@ -75,6 +75,7 @@ class Service:
     def __init__(self, config: HostsConfig, name: str) -> None:
         self.config, self.name, self.settings = config, name, config.serve
         self.model = SharedModel.load(config.needs(name, "model"), config.file_key())
+        check_without_offsets(self.model)
         own = config.names.index(name)
         if self.model.rank != own:
             raise DataError(f"{config.party(name).model}: must be the half of {name}, got that of the other party")
