@@ -6,9 +6,16 @@ import math
 
 from mpc.errors import ConfigError
 
-_FAR = "its gradients do not shrink towards the optimum; use reg:squarederror, and clip labels that lie far off"
+_FAR = "its gradients do not shrink towards the optimum; use reg:pseudohubererror, to which far labels mean little"
 _RANKS = "it compares rows with each other; use binary:logistic with relevant (1) or not (0) as labels"
-_TIMES = "no protocol computes its gradients; use binary:logistic with the event within a given time (1) or not (0)"
+_TIMES = (
+    "its gradients compare the times of all rows; use binary:logistic with the event within a given time (1) or not (0)"
+)
+_CENSORED = (
+    "its hessians are quotients of densities, which no curve here carries; use reg:squarederror on logarithms of the "
+    "times if none is censored, otherwise binary:logistic with the event within a given time (1) or not (0)"
+)
+_MEDIANS = "its gradients do not shrink towards the optimum; use reg:pseudohubererror for medians"
 
 OBJECTIVES = {
     "binary:logitraw": "use binary:logistic, and predict_margin",
@@ -16,13 +23,13 @@ OBJECTIVES = {
     "reg:linear": "use reg:squarederror",
     "reg:squaredlogerror": "use reg:squarederror on the logarithms of 1 + the labels",
     "reg:absoluteerror": _FAR,
-    "reg:quantileerror": _FAR,
-    "reg:expectileerror": _FAR,
+    "reg:quantileerror": _MEDIANS,
+    "reg:expectileerror": "errors of both signs weigh the same here; use reg:squarederror",
     "rank:pairwise": _RANKS,
     "rank:ndcg": _RANKS,
     "rank:map": _RANKS,
     "survival:cox": _TIMES,
-    "survival:aft": _TIMES,
+    "survival:aft": _CENSORED,
 }
 
 PARAMETERS = {
@@ -46,7 +53,7 @@ PARAMETERS = {
     "interaction_constraints": "a path's features are secret, so splits cannot be held to groups of them",
     "max_leaves": "trees are grown level by level; use max_depth",
     "grow_policy": "trees are grown level by level; use max_depth",
-    "booster": "trees only",
+    "booster": "trees are never dropped, and there are no linear models: leave it out; use learning_rate and subsample",
     "rate_drop": "trees are never dropped; use learning_rate and subsample",
     "skip_drop": "trees are never dropped; use learning_rate and subsample",
     "colsample_bylevel": "use colsample_bytree",
