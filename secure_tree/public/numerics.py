@@ -323,7 +323,7 @@ def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None
     margin_bound = _margin_bound(config, bounds.weight)
     if config.power and 1 < config.power < 2 and _margin_bits(margin_bound) > POWER_MARGIN_BITS:
         return None
-    if config.softmax and margin_bits > MOST_SOFTMAX_BITS:
+    if config.softmax and _margin_bits(margin_bound) > MOST_SOFTMAX_BITS:
         return None
     min_weight = min(min_weight, largest + 1)
     side_shift = FINER_SIDE if min_weight < FINE_SIDE else 0

@@ -75,7 +75,6 @@ class Service:
     def __init__(self, config: HostsConfig, name: str) -> None:
         self.config, self.name, self.settings = config, name, config.serve
         self.model = SharedModel.load(config.needs(name, "model"), config.file_key())
-        check_without_offsets(self.model)
         own = config.names.index(name)
         if self.model.rank != own:
             raise DataError(f"{config.party(name).model}: must be the half of {name}, got that of the other party")
@@ -83,6 +82,7 @@ class Service:
             raise ConfigError(
                 "audit must be false for sharewood serve: use sharewood predict for predictions with an audit"
             )
+        check_without_offsets(self.model)
         self.peer, layout = config.names[1 - own], self.model.facts.layout
         to = config.predict.to
         if to is not None and not layout.vertical:
