@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+from fairlearn.metrics import demographic_parity_difference, equalized_odds_difference
 from sklearn.metrics import log_loss, roc_auc_score, roc_curve
 
 from protocols.testing.two_parties import dealt, run_both
@@ -101,7 +102,8 @@ def expected(margin, y, group, names=("a", "b", "c"), cut=0.5):
     p = 1 / (1 + np.exp(-margin))
     selected, of = p >= cut, [group == name for name in names]
     spread = lambda rates: max(rates) - min(rates)  # noqa: E731
-    odds = [spread([selected[g & (y == c)].mean() for g in of]) for c in (0, 1) if all((y[g] == c).any() for g in of)]
+    among = np.isin(group, names)
+    rows = y[among], selected[among]
     false, true, _ = roc_curve(y, margin)
     bins = bins_of(margin)
     return {
@@ -109,8 +111,8 @@ def expected(margin, y, group, names=("a", "b", "c"), cut=0.5):
         "ks": (true - false).max(),
         "ece": sum(abs((p - y)[bins == b].sum()) for b in range(COARSE)) / len(y),
         "slope": np.polyfit(p, y, 1)[0],
-        "parity": spread([selected[g].mean() for g in of]),
-        "odds": max(odds),
+        "parity": demographic_parity_difference(*rows, sensitive_features=group[among]),
+        "odds": equalized_odds_difference(*rows, sensitive_features=group[among]),
         "calibration": spread([p[g].mean() - y[g].mean() for g in of]),
         "loss": [log_loss(y[g], p[g]) for g in of],
     }
