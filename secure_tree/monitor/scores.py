@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from mpc.arithmetic.bits import select, to_ring
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, DataError
 from mpc.lookup.windows import Windows, look_up
 from mpc.party import Party
 from mpc.planning import planned
@@ -90,6 +90,32 @@ def score(party: Party, model: Any, X: TableLike, method: Method = "bins") -> Sc
     if layout.row_count:
         margin = planned(party, "predict", program, offline="predict_offline")
     return Scored(margin, layout, magnitudes(half)[1] + 2, half.facts.pairing, features)
+
+
+def entered(
+    party: Party,
+    model: Any,
+    features: np.ndarray,
+    margin: np.ndarray | None,
+    method: Method = "bins",
+    to: int | None = None,
+) -> Scored:
+    """Enter margins that were revealed before, int64[n_p] at MARGIN_SCALE: by rows those of each party's own rows, by
+    columns those of all rows at one party, and None at the other.
+
+    features: this party's, float32[n_p, d_p], in the order of the model. The method, and who was `to` learn them, are
+    those of the prediction. Raises ConfigError, DataError.
+    """
+    half = monitored_model(model)
+    names, bits = half.facts.names[half.facts.layout.features_of(party.rank)], magnitudes(half)[1]
+    layout = agree_on_prediction(party, half, names, len(features), method, to)
+    own = np.zeros(layout.row_count, np.uint64)
+    if margin is not None:
+        if (np.abs(margin) >> bits).any():
+            raise DataError("margins must be those of this model: one is beyond its largest")
+        own[layout.rows_of(party.rank)] = margin.view(np.uint64)
+    share = AShare(own, party.rank, half.ensemble.base.scale)
+    return Scored(share, layout, bits + 2, half.facts.pairing, features)
 
 
 def ends(span: tuple[float, float]) -> tuple[int, int]:

@@ -29,7 +29,7 @@ from sharewood.tables.toml import read_toml
 # The keys of a party's section that name what commands write.
 WRITTEN = (
     *("aligned", "contributed", "screened", "ledger", "model", "checkpoints", "prepared", "predictions", "revealed"),
-    *("profile", "monitored"),
+    *("profile", "served", "monitored"),
 )
 
 

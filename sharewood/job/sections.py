@@ -105,6 +105,8 @@ class PartySection(Strict):
     """Column of `predict_data` whose values are the groups of `sharewood monitor`; by columns at one
     party. It is no feature, unless a schema file declares it as one.
     """
+    served: Path | None = None
+    """Folder in which `sharewood serve` keeps the rows that it has answered, for `sharewood monitor --served`."""
     monitored: Path | None = None
     """File of the statistics that `sharewood monitor` writes as JSON, with a page beside it."""
     owners_address: str | None = None

@@ -146,7 +146,7 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
             return Problem(detail=refusal)
 
     else:
-        id_column = (columns.named("id") or ID) if service.by_id else None
+        id_column = (columns.named("id") or ID) if service.by_id or service.served else None
         top = service.config.predict.reasons
         requests = RequestSchema(service.names, columns, service.model.config, id_column, settings.request_rows, top)
 

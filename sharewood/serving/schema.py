@@ -10,6 +10,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from mpc.errors import DataError
+from secure_tree.agreement.messages import Text
 from secure_tree.data.table import read_features
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.names import columns_behind
@@ -69,7 +70,7 @@ class RequestSchema:
             optional = columns.role(name).missing or config.may_miss(name)
             fields[f"f{place}"] = (kind | None, Field(None, alias=name)) if optional else (kind, Field(alias=name))
         if id is not None:
-            fields[_ID] = (Annotated[str, Field(min_length=1, max_length=1000)], Field(alias=id))
+            fields[_ID] = (Annotated[Text, Field(min_length=1, max_length=1000)], Field(alias=id))
         row = create_model("Row", __config__=ConfigDict(extra="forbid"), **fields)
         rows = (list[row], Field(min_length=1, max_length=most))  # type: ignore[valid-type]  # it is made above
         reasons: Any = (Annotated[int, Field(strict=True, ge=1, le=top)] | None if top else Any, None)

@@ -32,6 +32,7 @@ from sharewood.record.keeping import Record
 from sharewood.serving.batches import CLIENTS, Answers, Batches, BatchShape, Ready, padded
 from sharewood.serving.jobs import HalfJob, Halves, Job, JobPart, Queue, Refused, Unavailable
 from sharewood.serving.measures import ServiceMeasures
+from sharewood.serving.served import Served, keeper
 from sharewood.serving.turns import (
     MOST_HALVES,
     MOST_OPENED,
@@ -111,6 +112,11 @@ class Service:
             model=config.party(name).model,
             predict_data=config.party(name).predict_data if self._table else None,
         )
+        folder = config.party(name).served
+        if folder and (self.refusal or not keeper(self.model, self._to, own)):
+            raise ConfigError(f"parties.{name}.served must be left out: this party learns no predictions of rows")
+        # Where the answered rows are kept.
+        self.served = Served(folder, self.model, config.file_key()) if folder else None
         self._record.patience = 1.0  # rather none today than no answers
         self._answered, self._learned = Counter[str](), set[str]()
         self.halves = Halves(MOST_HALVES, self.settings.queue_rows)
@@ -225,7 +231,7 @@ class Service:
         leaves = False
         while not leaves:
             parts = self._next(link)
-            ids = [one for part in parts for one in (part.job.ids or [])[part.rows]]
+            ids = [one for part in parts for one in (part.job.ids or [])[part.rows]] if self.by_id else []
             leaves = self._stopping.is_set() and not self._queue.rows
             waiting = self.halves.waiting()
             begun = self._guess(link, ready, waiting)
@@ -370,6 +376,18 @@ class Service:
             if part.job.top:
                 self._learned.add("the strongest reasons of rows that its clients asked for")
             start = end
+        if self.served:
+            self._keep(self.served, parts, answers, unknown)
+
+    def _keep(self, served: Served, parts: list[JobPart], answers: Answers, unknown: set[int]) -> None:
+        """Keep the rows of a batch that were answered."""
+        ids = [one for part in parts for one in (part.job.ids or [])[part.rows]]
+        known = [place for place in range(len(ids)) if place not in unknown]
+        features = np.concatenate([part.job.features[part.rows] for part in parts])
+        try:
+            served.keep([ids[place] for place in known], answers.margins[known], features[known])
+        except DataError as error:
+            log.error("answered rows are not kept: %s", error)
 
 
 def settle_guesses(rank: int, ready: Ready, turns: tuple[Turn, Turn]) -> None:

@@ -33,6 +33,7 @@ READ_THE_DATE = {
     "secure_tree/public/bounds.py",
     "sharewood/commands/setup/check.py",
     "sharewood/record/keeping.py",
+    "sharewood/serving/served.py",
     "sharewood/report/figures.py",
     "sharewood/logs.py",
     "sharewood/commands/local/purge.py",

@@ -20,9 +20,12 @@ from secure_tree.training.checkpoint import is_checkpoint
 from sharewood.commands.options import Config, PartyName, one_of
 from sharewood.job.config import HostsConfig
 from sharewood.logs import say
+from sharewood.serving.served import is_served
 from sharewood.tables.shards import MANIFEST
 
-KINDS = ("model", "screened", "checkpoints", "prepared", "aligned", "predictions", "revealed", "report")
+KINDS = ("model", "screened", "checkpoints", "prepared", "aligned", "predictions", "served", "revealed", "report")
+# Of these folders, only files of this kind.
+_FOLDERS = {"checkpoints": is_checkpoint, "served": is_served}
 # Tables that a party brings: these, keys, and files that no command writes are never deleted.
 _INPUTS = ("columns", "align_data", "train_data", "test_data", "predict_data")
 
@@ -88,7 +91,7 @@ def left_by(config: HostsConfig, name: str, reports: tuple[Path, ...] = ()) -> I
                     continue
                 why = "it is a table that this party brought" if each.resolve() in brought else ""
                 left = _found(kind, each, why)
-                if left.files or left.why or left.kind != "checkpoints":
+                if left.files or left.why or left.kind not in _FOLDERS:
                     yield left
 
 
@@ -98,16 +101,16 @@ def _found(kind: str, path: Path, why: str) -> Left:
     if not path.is_dir():
         return Left(kind, path, (path,), why)
     files = tuple(sorted(file for file in path.rglob("*") if file.is_file() and not file.is_symlink()))
-    if kind == "checkpoints":
-        return Left(kind, path, tuple(file for file in files if file.parent == path and is_checkpoint(file)), why)
+    if kind in _FOLDERS:
+        return Left(kind, path, tuple(file for file in files if file.parent == path and _FOLDERS[kind](file)), why)
     if path.suffix != ".partial" and not (path / MANIFEST).exists():
         why = why or f"it has no {MANIFEST}, so no command of Sharewood wrote it"
     return Left(kind, path, files, why)
 
 
 def delete(left: Left) -> None:
-    """Delete what a run left; a folder of checkpoints stays if it has other files. Raises DataError."""
-    if left.path.is_dir() and left.kind != "checkpoints":
+    """Delete what a run left; a folder of several runs stays if it has other files. Raises DataError."""
+    if left.path.is_dir() and left.kind not in _FOLDERS:
         try:
             shutil.rmtree(left.path)
         except OSError as error:

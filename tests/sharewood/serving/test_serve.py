@@ -29,8 +29,13 @@ WAIT = 120.0
 
 def place_job(folder, sections, pairwise=False, **tables):
     """Write the files of a job whose hosts serve on separate ports; return {party: its HTTP address}."""
-    urls = {}
     write_job(folder, sections, **tables)
+    return with_services(folder, pairwise)
+
+
+def with_services(folder, pairwise=False):
+    """Have the hosts of a job serve on separate ports; return {party: its HTTP address}."""
+    urls = {}
     for role in ROLES:
         path, port = folder / f"{role}.toml", free_port()
         text = path.read_text()

@@ -20,15 +20,17 @@ predict_data = "new.csv"
 predictions = "out.csv"
 model = "half.npz"
 checkpoints = "ck"
+served = "served"
 prepared = "material"
 revealed = "model.json"
 [parties.party_b]
 """
-BROUGHT = "raw.csv", "new.csv", "keys/party_a.key", "job.toml", "joined_too/notes.txt", "ck/notes.txt"
+BROUGHT = "raw.csv", "new.csv", "keys/party_a.key", "job.toml", "joined_too/notes.txt", "ck/notes.txt", "served/notes"
 WRITTEN = (
     *("out.csv", "half.npz", "half.npz.partial", "material", "model.json", "report.json"),
     *("joined/shard-00000-of-00001.csv", "joined/shards.json", "joined.partial/pieces/piece.csv"),
     *("ck/key", "ck/round_00001.npz", "ck/margin_00001.npz.partial", "ck/bins_00000.npz"),
+    *("served/2026-03-01.served", "served/2026-03-02.served"),
 )
 
 
