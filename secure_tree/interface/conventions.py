@@ -12,7 +12,8 @@ predict_proba in the order of the classes. They differ in these points:
 * Errors for bad input are `mpc.errors.DataError` and `ConfigError`, which have an exit status, instead of ValueError.
 * Parameters are validated when they are set, not in fit, so that a bad one is refused before a connection is made.
 * Classes are 0, 1, ...: the parties would have to agree on other labels, which would reveal the labels a party has.
-* There are no tags and hence no `check_is_fitted`: `sklearn` is imported only when an error or a test needs it.
+* There are no tags and hence no `check_is_fitted`: `sklearn` is imported only when an error or a test needs it, and
+  where it is not installed, the error is a DataError alone.
 * XGBoost's aliases (`eta`, `gamma`, ...) are accepted, and are stored under the parameter's name.
 * `feature_names_in_` and `n_features_in_` are this party's columns. `feature_importances_` has a value, by name, once
   both parties have called `feature_importance(party, kind)`, because it is revealed to both.
@@ -31,12 +32,16 @@ from secure_tree.model.shared_model import SharedModel
 
 def not_fitted() -> DataError:
     """Return the error for an estimator without a model: both a DataError and scikit-learn's NotFittedError."""
-    from sklearn.exceptions import NotFittedError
+    text = "the estimator is not fitted: call fit, or load a model"
+    try:
+        from sklearn.exceptions import NotFittedError
+    except ImportError:
+        return DataError(text)
 
     class NotFitted(DataError, NotFittedError):  # type: ignore[misc]  # scikit-learn has no types
         pass
 
-    return NotFitted("the estimator is not fitted: call fit, or load a model")
+    return NotFitted(text)
 
 
 def needs_party(party: object, call: str) -> None:

@@ -1,4 +1,7 @@
-"""Charts as inline SVG in the colours of the page, light or dark: drawn by matplotlib, coloured by CSS variables."""
+"""Charts as inline SVG in the colours of the page, light or dark: drawn by matplotlib, coloured by CSS variables.
+
+Without matplotlib, which is an extra, a sentence stands in place of each chart.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,18 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
 import numpy as np
 from markupsafe import Markup
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator
 
+from mpc.host.extras import install
 from sharewood.page.units import number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Placeholder colours, which are replaced by variables of the page's style sheet.
 _VARIABLES = {
@@ -107,6 +111,8 @@ def bars(name: str, caption: str, values: Mapping[str, float]) -> Chart:
     """Draw horizontal bars with their values beside them, the first at the top."""
 
     def draw(figure: Figure) -> None:
+        from matplotlib.ticker import MaxNLocator
+
         axes = figure.add_subplot()
         shown = axes.barh(range(len(values)), list(values.values()), color=_OURS, height=0.62)
         axes.set_yticks(range(len(values)), list(map(_label, values)))
@@ -129,6 +135,8 @@ def heat(name: str, caption: str, rows: Mapping[str, Sequence[float]], columns: 
     upright = max(map(len, columns), default=0) > 3
 
     def draw(figure: Figure) -> None:
+        from matplotlib.patches import Rectangle
+
         axes = figure.add_subplot()
         for place, row in enumerate(rows.values()):
             for column, value in enumerate(row):
@@ -212,6 +220,11 @@ def _label(text: str) -> str:
 
 
 def _svg(name: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> Markup:
+    if find_spec("matplotlib") is None:
+        return Markup("<p>Not drawn, for lack of matplotlib: <code>{}</code></p>").format(install("report"))
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
     text = io.StringIO()
     with rc_context(_STYLE):  # type: ignore[arg-type]  # its names are literals there
         figure = Figure(figsize=size, layout="constrained")

@@ -10,7 +10,7 @@ from sharewood.page.charts import ChartLine, some
 from sharewood.page.document import CellTable, Headline, Page, Section
 from sharewood.page.units import seconds, size
 from sharewood.report.figures import Measures
-from sharewood.report.quality import log_odds
+from sharewood.report.quality import log_odds, without_metrics
 from sharewood.report.run import PartyReport, PredictionReport, RoundsOfTrees, TrainingReport
 
 _ROWS = 10
@@ -183,6 +183,8 @@ def _quality(measures: Measures, predictions: np.ndarray, labels: np.ndarray | N
     if labels is None:
         absent = "This party knows no labels of the rows, so there are no metrics and no curves."
         return Section("Quality", [absent])
+    if lacking := without_metrics():
+        return Section("Quality", [f"This party knows labels, but {lacking}."])
     rows = [[sections.named(key), sections.measured(value)] for key, value in measures.items()]
     table = CellTable(["measure", "own rows"], rows)
     if not binary:
@@ -196,7 +198,7 @@ def _quality(measures: Measures, predictions: np.ndarray, labels: np.ndarray | N
 def _decisions(
     report: PredictionReport, predictions: np.ndarray, labels: np.ndarray | None, binary: bool
 ) -> list[Section]:
-    if labels is None or not binary or len(set(labels.tolist())) != 2:
+    if labels is None or not binary or len(set(labels.tolist())) != 2 or without_metrics():
         return []
     margins = log_odds(predictions) if report.predict["output"] == "probability" else predictions
     return [sections.decisions(labels, {"Sharewood": margins})]

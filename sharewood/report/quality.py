@@ -1,12 +1,20 @@
-"""Metrics of predictions against known labels."""
+"""Metrics of predictions against known labels, by scikit-learn, which is an extra."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 
+from mpc.host.extras import install
 from secure_tree.functions.links import Output, probabilities, values
 from secure_tree.public.config import TrainConfig
 from sharewood.report.figures import Measures
+
+
+def without_metrics() -> str | None:
+    """Say how to install what metrics and curves need, or return None if it is installed."""
+    return None if find_spec("sklearn") else f"metrics and curves need scikit-learn: {install('report')}"
 
 
 def quality(labels: np.ndarray, margins: np.ndarray, config: TrainConfig) -> Measures:

@@ -31,6 +31,7 @@ def without(package, *words, cwd):
         ("pyarrow", "parquet", ["demo", "--data", "a.parquet", "b.parquet"]),
         ("xgboost", "xgboost", ["fed", "secureboost"]),
         ("ray", "cluster", ["demo", "--shards", "2"]),
+        ("sklearn", "report", ["demo"]),
     ],
 )
 def test_a_package_that_is_not_installed_is_named_with_its_extra(tmp_path, package, extra, words):
@@ -53,3 +54,23 @@ def test_csv_tables_need_no_pyarrow(tmp_path):
     (tmp_path / "a.csv").write_text("x,shop\n1.5,north\n,007\n")
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=300)
     assert (tmp_path / "b.csv").read_text() == "x,shop\n1.5,north\n,007\n"
+
+
+def test_services_and_estimators_need_neither_metrics_nor_charts(tmp_path):
+    program = (
+        "import sys\n"
+        "for name in ('sklearn', 'scipy', 'matplotlib', 'xgboost'): sys.modules[name] = None\n"
+        "import sharewood, sharewood.serving.service, sharewood.commands.hosts.serve\n"
+        "from mpc.errors import DataError\n"
+        "from secure_tree.interface.conventions import not_fitted\n"
+        "from sharewood.page.charts import bars\n"
+        "from sharewood.report.quality import without_metrics\n"
+        "assert type(not_fitted()) is DataError\n"
+        "for said in (str(bars('b', 'Bars.', {'a': 1.0}).svg), without_metrics()): print(said)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
+    )
+    chart, metrics = done.stdout.splitlines()
+    assert "Not drawn" in chart and "[report]" in chart
+    assert install("report") in metrics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
@@ -32,11 +33,13 @@ from sharewood.job.owners import met_to_predict
 from sharewood.job.session import bringing, on_workers
 from sharewood.record.keeping import Record
 from sharewood.report.figures import InputFiles, Run
-from sharewood.report.quality import quality_of_predictions
+from sharewood.report.quality import quality_of_predictions, without_metrics
 from sharewood.report.run import PartyCosts, PredictionReport, PredictionTable, print_costs, write_reports
 from sharewood.tables.files import writable
 from sharewood.tables.tables import TableRows
 from sharewood.warming_up import warm_up
+
+log = logging.getLogger("sharewood")
 
 
 def predict(
@@ -120,7 +123,10 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
     if out:
         from sharewood.page import prediction_page
 
-        if labels is not None:
+        lacking = without_metrics()
+        if labels is not None and lacking:
+            log.warning("The predictions are not compared with the labels: %s.", lacking)
+        elif labels is not None:
             report.quality = quality_of_predictions(labels, values, output, model.config)
         page = prediction_page(name, report, values, labels, model.config.logistic and not model.config.num_class)
     write_reports(out, page, report, json)

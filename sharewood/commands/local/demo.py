@@ -35,7 +35,7 @@ from sharewood.report.demo import DemoCosts, DemoReport, DemoTables, LearningCur
 from sharewood.report.figures import InputFiles, Quality, Run
 from sharewood.report.learning_curve import points, staged_margins
 from sharewood.report.progress import Progress
-from sharewood.report.quality import quality
+from sharewood.report.quality import quality, without_metrics
 from sharewood.report.reference import Reference, without_xgboost
 from sharewood.report.shards import by_shard, peaks, with_workers
 from sharewood.tables import demo_data
@@ -93,6 +93,8 @@ def demo(
     json: Annotated[Path | None, typer.Option(help="Also write the report to this file.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
 ) -> None:
+    if lacking := without_metrics():
+        raise ConfigError(f"the demo measures quality, and {lacking}")
     divided: Partition = one_of("--partition", partition, get_args(Partition))
     maker: Maker = one_of("--offline", offline, get_args(Maker))
     how = Offline(maker, one_of("--ot", ot, get_args(OtKind)))
