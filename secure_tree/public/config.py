@@ -244,12 +244,15 @@ class TrainConfig(BoostingConfig):
     @field_validator("objective", "missing", "random_state", mode="before")
     @classmethod
     def _refused(cls, given: Any, field: ValidationInfo) -> Any:
-        if field.field_name == "objective":
-            refused.check_objective(given, tuple(TRAITS))
-        elif field.field_name == "missing":
-            refused.check_missing(given)
-        else:
-            refused.check_seed(given)
+        try:
+            if field.field_name == "objective":
+                refused.check_objective(given, tuple(TRAITS))
+            elif field.field_name == "missing":
+                refused.check_missing(given)
+            else:
+                refused.check_seed(given)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
         return given
 
     @field_validator("monotone_constraints", mode="before")
@@ -484,27 +487,39 @@ _LONGEST_SHOWN = 60
 
 
 def validated(schema: type[Model], values: dict[str, Any]) -> Model:
-    """Validate plain values as a configuration. Raises ConfigError with one sentence that names the parameter."""
+    """Validate plain values as a configuration. Raises ConfigError, which tells all mistakes, each by its parameter."""
     try:
         return schema.model_validate(values)
     except ValidationError as error:
-        first, *_ = errors = error.errors()
-        where = _named(first)
-        if first["type"] == "extra_forbidden" and first["loc"][-1] in refused.PARAMETERS:
-            raise ConfigError(f"{where} is not supported: {refused.PARAMETERS[str(first['loc'][-1])]}") from None
-        if first["type"] == "extra_forbidden":
-            known = [*schema.model_fields, *(ALIASES if issubclass(schema, BoostingConfig) else ())]
-            like = difflib.get_close_matches(str(first["loc"][-1]), known, 1)
-            raise ConfigError(f"unknown parameter {where}{f': did you mean {like[0]}?' if like else ''}") from None
-        if first["type"] == "missing":
-            raise ConfigError(f"{where} must be set") from None
-        if first["msg"].startswith(_INPUT):
-            wanted = [_in_words(e["msg"]) for e in errors if _named(e) == where and e["msg"].startswith(_INPUT)]
-            given = repr(first["input"])
-            given = given if len(given) <= _LONGEST_SHOWN else given[:_LONGEST_SHOWN] + "..."
-            raise ConfigError(f"{where} must be {' or '.join(dict.fromkeys(wanted))}, got {given}") from None
-        message = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{where}: {message}" if where else message) from None
+        mistakes: dict[str, list[ErrorDetails]] = {}
+        for each in error.errors():
+            # A default that depends on a mistaken parameter is no mistake of its own.
+            if each["type"] != "default_factory_not_called":
+                mistakes.setdefault(_named(each), []).append(each)
+        # Nor is a part of a mistaken parameter, which has been tried by every type that it may have.
+        whole = [where for where in mistakes if not any(where.startswith(f"{other}.") for other in mistakes)]
+        said = [_said(schema, where, mistakes[where]) for where in whole]
+        raise ConfigError(said[0] if len(said) == 1 else f"{len(said)} mistakes: {'; '.join(said)}") from None
+
+
+def _said(schema: type[BaseModel], where: str, errors: list[ErrorDetails]) -> str:
+    """Say what is wrong with one parameter."""
+    first, name = errors[0], str(errors[0]["loc"][-1]) if errors[0]["loc"] else ""
+    if first["type"] == "extra_forbidden" and name in refused.PARAMETERS:
+        return f"{where} is not supported: {refused.PARAMETERS[name]}"
+    if first["type"] == "extra_forbidden":
+        known = [*schema.model_fields, *(ALIASES if issubclass(schema, BoostingConfig) else ())]
+        like = difflib.get_close_matches(name, known, 1)
+        return f"unknown parameter {where}{f': did you mean {like[0]}?' if like else ''}"
+    if first["type"] == "missing":
+        return f"{where} must be set"
+    if first["msg"].startswith(_INPUT):
+        wanted = [_in_words(each["msg"]) for each in errors if each["msg"].startswith(_INPUT)]
+        given = repr(first["input"])
+        given = given if len(given) <= _LONGEST_SHOWN else given[:_LONGEST_SHOWN] + "..."
+        return f"{where} must be {' or '.join(dict.fromkeys(wanted))}, got {given}"
+    message = first["msg"].removeprefix("Value error, ")
+    return message if message.startswith(where) else f"{where}: {message}"
 
 
 def _named(error: ErrorDetails) -> str:

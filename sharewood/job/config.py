@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from mpc.errors import ConfigError
 from mpc.host.encryption import FileKey
@@ -77,6 +77,15 @@ class HostsConfig(Strict):
     shards: int = Field(default=0, ge=0, le=MOST_SHARDS)
     """Number of workers per party that the rows are divided among; 0: one process per party."""
 
+    @field_validator("train")
+    @classmethod
+    def _trains(cls, given: dict[str, Any]) -> dict[str, Any]:
+        try:
+            TrainConfig.of(**given)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return given
+
     @model_validator(mode="before")
     @classmethod
     def _one_partition(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +130,6 @@ class HostsConfig(Strict):
         try:
             refuse_removed(values)
             config = validated(cls, values)
-            TrainConfig.of(**config.train)
             config.network, config.serve.place  # noqa: B018  checks the addresses
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None

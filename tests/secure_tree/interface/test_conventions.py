@@ -68,6 +68,14 @@ def test_a_refused_parameter_is_named_with_what_it_must_be_and_was(parameters, s
         SecureXGBClassifier(**parameters)
 
 
+def test_all_mistakes_are_told_at_once():
+    said = "2 mistakes: n_estimators must be a whole number, got 'x'; max_depth must be at most 8, got 9"
+    with pytest.raises(ConfigError, match=f"^{said}$"):
+        SecureXGBClassifier(n_estimators="x", max_depth=9, max_bin=16)
+    with pytest.raises(ConfigError, match="^3 mistakes: objective must be .*; missing must be .*; .* did you mean"):
+        TrainConfig.of(objective="rank:x", missing=["x", 1], max_dept=9)
+
+
 def test_every_refusal_of_an_objective_or_parameter_of_xgboost_says_what_to_do():
     xgboost = pytest.importorskip("xgboost")
     known = set(inspect.signature(xgboost.XGBModel.__init__).parameters) - {"self", "kwargs"}
