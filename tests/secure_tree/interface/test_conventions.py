@@ -72,7 +72,7 @@ def test_all_mistakes_are_told_at_once():
     said = "2 mistakes: n_estimators must be a whole number, got 'x'; max_depth must be at most 8, got 9"
     with pytest.raises(ConfigError, match=f"^{said}$"):
         SecureXGBClassifier(n_estimators="x", max_depth=9, max_bin=16)
-    with pytest.raises(ConfigError, match="^3 mistakes: objective must be .*; missing must be .*; .* did you mean"):
+    with pytest.raises(ConfigError, match=r"^3 mistakes: objective must be .*; missing must be .*; .* did you mean"):
         TrainConfig.of(objective="rank:x", missing=["x", 1], max_dept=9)
 
 
