@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from mpc.endpoint import Endpoint
 from mpc.errors import ConfigError, DataError
+from mpc.host.spans import span
 from mpc.meter import Counters, Stage
 from mpc.shares import AShare, BShare
 from mpc.sharing import agree_on_shape, rerandomise, reveal, share
@@ -51,7 +52,8 @@ class Party(Endpoint):
         outer, self.randomness.billed = self.randomness.billed, stage
         before = self._counters(0)
         try:
-            yield stage
+            with span(name, rank=self.rank):
+                yield stage
         finally:
             self.randomness.billed = outer
             stage.add(before, self._counters(0))

@@ -23,3 +23,25 @@ def same_log_level():
     level = ours.level
     yield
     ours.setLevel(level)
+
+
+@pytest.fixture(scope="session")
+def exporter():
+    """Collect the spans of this process, in memory."""
+    sdk, memory = (
+        pytest.importorskip(f"opentelemetry.sdk.trace{more}") for more in ("", ".export.in_memory_span_exporter")
+    )
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+    provider, kept = sdk.TracerProvider(), memory.InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    trace.set_tracer_provider(provider)
+    return kept
+
+
+@pytest.fixture
+def exported(exporter):
+    """Return a function that returns the spans made since the test began."""
+    exporter.clear()
+    return exporter.get_finished_spans

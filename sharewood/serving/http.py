@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect
 
 from mpc.errors import ConfigError, DataError
 from mpc.host.files import read_private
+from mpc.host.spans import span
 from protocols.runtime.loopback import NOT_THIS_MACHINE, names_this_machine
 from secure_tree.functions.links import probabilities, values
 from secure_tree.model.storage import read_json
@@ -66,8 +67,11 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
         began, path = time.perf_counter(), request.scope["path"]
         asks = request.state
         asks.client, asks.rows = clients.who(request.headers.get("authorization", "")), 0
-        answer = await admitted(request, path, go_on)
-        who = asks.client.name if asks.client else "stranger"
+        who, shown = asks.client.name if asks.client else "stranger", path if path in _PATHS else "other"
+        # A stranger has no say in what is traced.
+        with span("request", request.headers if asks.client else None, client=who, path=shown) as described:
+            answer = await admitted(request, path, go_on)
+            described(status=answer.status_code, rows=asks.rows)
         service.measures.requests.labels(answer.status_code).inc()
         if path in _ASKED:
             service.measures.predictions.labels(who, answer.status_code).inc()
@@ -77,7 +81,7 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
             who,
             request.client.host if request.client else "-",
             request.method,
-            path if path in _PATHS else "other",
+            shown,
             asks.rows,
             answer.status_code,
             1000 * (time.perf_counter() - began),

@@ -14,6 +14,7 @@ from threading import Event, Thread
 import numpy as np
 
 from mpc.errors import ConfigError, DataError, ProtocolDesync, SharewoodError
+from mpc.host.spans import span
 from mpc.party import Party
 from protocols.offline.supply import Supply
 from protocols.transport.channel import Channel
@@ -250,7 +251,8 @@ class Service:
             for owner, turn in enumerate(turns):
                 leaves = leaves or turn.leaves
                 if turn.rows:
-                    self._predict(party, ready, BatchShape(owner, turn.rows, turn.reasons), turn.ids, parts)
+                    with span("batch", rows=turn.rows, asked_by=self.config.names[owner]):
+                        self._predict(party, ready, BatchShape(owner, turn.rows, turn.reasons), turn.ids, parts)
             self._predict_halves(party, ready, waiting, turns, begun)
             if leaves or any(turn.closes for turn in turns):
                 self._state_answers(party)
@@ -352,11 +354,12 @@ class Service:
         keys = np.concatenate([job.keys for job in jobs])
         shape = BatchShape(CLIENTS, padded(len(keys)))
         theirs = turns[1 - party.rank].opening
-        if begun and theirs and turns[0].halves == turns[1].halves:
-            margins = begun.finish(theirs)
-        else:
-            rows = _padded(keys, shape.rows)
-            margins = ready.use(shape, lambda lot: self._batches.release(lot, party.link, rows))
+        with span("batch", rows=shape.rows, asked_by="clients"):
+            if begun and theirs and turns[0].halves == turns[1].halves:
+                margins = begun.finish(theirs)
+            else:
+                rows = _padded(keys, shape.rows)
+                margins = ready.use(shape, lambda lot: self._batches.release(lot, party.link, rows))
         ends = np.cumsum([len(job) for job in jobs])
         for job, end in zip(jobs, ends, strict=True):
             job.end(margins[:, end - len(job) : end])

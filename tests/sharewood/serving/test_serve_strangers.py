@@ -57,6 +57,13 @@ def test_without_the_token_no_body_is_read(service, given, host):
     assert asked(service, "/v1/predict", receive, host=host, content_length="9", **given) == 401
 
 
+def test_strangers_are_traced_but_not_as_they_ask(service, exported):
+    asked(service, "/v1/predict", None, traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+    (made,) = exported()
+    assert dict(made.attributes) == {"client": "stranger", "path": "/v1/predict", "status": 401, "rows": 0}
+    assert made.parent is None
+
+
 @pytest.mark.parametrize("path", ["/health", "/ready", "/openapi.json", "/docs", "/metrics", "/elsewhere"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "GET"])
 @pytest.mark.parametrize("given", [{}, {"authorization": f"Bearer {TOKEN}"}], ids=["stranger", "client"])
