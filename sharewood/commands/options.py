@@ -13,15 +13,27 @@ import typer
 from mpc.errors import ConfigError
 from secure_tree.public.config import Parameters
 
+# Groups of options in the help.
+CHECKS, WORKERS, KEYS, OUTPUT = "Checks of the computation", "Workers", "Keys of this host", "Output"
+
 Config = Annotated[Path, typer.Option(help="TOML file of the job.")]
 PartyName = Annotated[str, typer.Option(help="This host's party, by its name in the configuration.")]
-Audited = Annotated[bool, typer.Option("--audit", help="Audit the computation, at both parties.")]
+Audited = Annotated[
+    bool, typer.Option("--audit", help="Audit the computation, at both parties.", rich_help_panel=CHECKS)
+]
 Passphrase = Annotated[
-    str | None, typer.Option(help="Passphrase of this host's private key: file:PATH or env:NAME.", metavar="SOURCE")
+    str | None,
+    typer.Option(
+        help="Passphrase of this host's private key: file:PATH or env:NAME.", metavar="SOURCE", rich_help_panel=KEYS
+    ),
 ]
 FilesKey = Annotated[
     str | None,
-    typer.Option(help="Key of this host's models, checkpoints and prepared material: file:PATH or env:NAME."),
+    typer.Option(
+        help="Key of this host's models, checkpoints and prepared material: file:PATH or env:NAME.",
+        metavar="SOURCE",
+        rich_help_panel=KEYS,
+    ),
 ]
 Reasons = Annotated[
     int | None,
@@ -33,19 +45,27 @@ Macs = Annotated[
         "--mac",
         help="Check every opened value by MACs, at both parties. This protects the result against lies, but not the "
         "other party's rows or the model against a party that deviates.",
+        rich_help_panel=CHECKS,
     ),
 ]
-Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.")]
+Json = Annotated[Path | None, typer.Option(help="Also write the report to this file.", rich_help_panel=OUTPUT)]
 Shards = Annotated[
-    int | None, typer.Option(help="Number of workers among which the rows are divided; the same at both parties.")
+    int | None,
+    typer.Option(
+        help="Number of workers among which the rows are divided; the same at both parties.", rich_help_panel=WORKERS
+    ),
 ]
 RayAddress = Annotated[
     str | None,
-    typer.Option("--ray", help="Address of this party's own Ray cluster; by default, Ray is started on this machine."),
+    typer.Option(
+        "--ray",
+        help="Address of this party's own Ray cluster; by default, Ray is started on this machine.",
+        rich_help_panel=WORKERS,
+    ),
 ]
 
 Folds = Annotated[int, typer.Option(min=2, max=100, help="Number of folds; the same at both parties.")]
-TableOut = Annotated[Path | None, typer.Option(help="Also write the table, CSV or parquet.")]
+TableOut = Annotated[Path | None, typer.Option(help="Also write the table, CSV or parquet.", rich_help_panel=OUTPUT)]
 
 Choice = TypeVar("Choice")
 

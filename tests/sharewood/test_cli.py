@@ -2,12 +2,14 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.core import TyperGroup
 
 from mpc.host.extras import install
 from secure_tree.setup.edges import EDGES
@@ -282,3 +284,15 @@ def test_a_foreign_package_of_the_same_name_is_told(tmp_path):
     code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(root)!r}]; import sharewood.cli"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert f"Sharewood needs its package 'protocols' in {root}, but Python finds {tmp_path}/protocols" in done.stderr
+
+
+@pytest.mark.parametrize("command", cli._commands(), ids=lambda command: command.name)
+def test_the_help_of_every_command_ends_with_an_example_that_it_accepts(command):
+    before, marked, example = command.help.partition("\n\nExample: sharewood ")
+    assert before and marked and "\n" not in example
+    name, *words = shlex.split(example.partition(" >")[0])
+    assert name == command.name
+    loaded = command.loaded()
+    if isinstance(loaded, TyperGroup):
+        loaded = loaded.commands[words.pop(0)]
+    loaded.make_context(name, words)

@@ -1,6 +1,8 @@
 """Name the features that matter to the labels, or show rounded statistics of each, as the section explore asks.
 
 Both learn which features are named, and what else the section reveals. A ledger at each keeps count of it.
+
+Example: sharewood explore --config party_a.toml --party party_a --audit
 """
 
 from __future__ import annotations

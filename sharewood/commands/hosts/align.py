@@ -1,6 +1,8 @@
 """Join this party's table with the other's on their ids, and write the common rows in the same order.
 
 Each party learns the common ids, and the number of the other party's ids. No dealer is needed.
+
+Example: sharewood align --config party_a.toml --party party_a
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Cross-validate the section train on both parties' tables.
 
 Both learn the metrics of each fold; the models are discarded.
+
+Example: sharewood cv --config party_a.toml --party party_a --folds 5
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Deal correlated randomness to the two parties, session after session, until interrupted."""
+"""Deal correlated randomness to the two parties, session after session, until interrupted.
+
+Example: sharewood dealer --config dealer.toml
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Cross-validate every combination of the values in the section grid.
 
 Both learn the metrics of each combination's folds; the models are discarded.
+
+Example: sharewood grid --config party_a.toml --party party_a --folds 3
 """
 
 from __future__ import annotations

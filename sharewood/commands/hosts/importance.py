@@ -1,4 +1,7 @@
-"""Show how much each feature matters to the model. Both parties must request the same kind, and both see it."""
+"""Show how much each feature matters to the model. Both parties must request the same kind, and both see it.
+
+Example: sharewood importance --config party_a.toml --party party_a --kind total_gain
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Both learn rounded statistics, or an alarm bit for each. A ledger at each keeps count, and refuses rows that were
 monitored within the period.
+
+Example: sharewood monitor --config party_a.toml --party party_a --labels outcomes.csv
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Predict this party's rows with the other party, and write a table of predictions."""
+"""Predict this party's rows with the other party, and write a table of predictions.
+
+Example: sharewood predict --config party_a.toml --party party_a --reasons 4
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Make correlated randomness for a training with the other party in advance, without a dealer. Reads no data.
 
 The sizes are those of [plan]. `train` uses each party's file `prepared` once.
+
+Example: sharewood prepare --config party_a.toml --party party_a
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Reveal the model to one party, if both configurations name it in reveal_to."""
+"""Reveal the model to one party, if both configurations name it in reveal_to.
+
+Example: sharewood reveal --config party_a.toml --party party_a --to party_a
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Serve predictions over HTTP together with the other party's service, until SIGTERM or SIGINT."""
+"""Serve predictions over HTTP together with the other party's service, until SIGTERM or SIGINT.
+
+Example: sharewood serve --config party_a.toml --party party_a
+"""
 
 from __future__ import annotations
 

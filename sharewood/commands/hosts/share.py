@@ -1,4 +1,7 @@
-"""Turn one party's plain XGBoost model into shares, for `sharewood predict`."""
+"""Turn one party's plain XGBoost model into shares, for `sharewood predict`.
+
+Example: sharewood share --config party_a.toml --party party_a --model model.json
+"""
 
 from __future__ import annotations
 

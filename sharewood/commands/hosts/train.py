@@ -1,4 +1,7 @@
-"""Train with the other party, and write this party's half of the model."""
+"""Train with the other party, and write this party's half of the model.
+
+Example: sharewood train --config party_a.toml --party party_a --json training.json
+"""
 
 from __future__ import annotations
 

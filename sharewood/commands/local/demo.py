@@ -1,4 +1,7 @@
-"""Train and predict between two party processes, and compare with XGBoost on the pooled rows."""
+"""Train and predict between two party processes, and compare with XGBoost on the pooled rows.
+
+Example: sharewood demo --data bank_a.csv bank_b.csv --label defaulted --trees 50
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.model.storage import write_json
 from secure_tree.owners.contributing import MOST_EDGE_BITS
 from secure_tree.public.config import Partition, TrainConfig
-from sharewood.commands.options import one_of
+from sharewood.commands.options import OUTPUT, one_of
 from sharewood.job.apart import check_apart
 from sharewood.logs import in_json, say_document
 from sharewood.page import demo_page
@@ -45,6 +48,8 @@ from sharewood.warming_up import warm_up
 
 log = logging.getLogger("sharewood")
 
+# Groups of options in the help.
+TABLES, TREES, COMPUTATION = "Tables", "Trees", "Computation"
 _HALVES = tuple(f"{name}.npz" for name in PARTIES)
 _FIGURES, _PAGE = "result.json", "report.html"
 # The files that the demo writes.
@@ -52,46 +57,83 @@ RESULTS = (*_HALVES, _FIGURES, _PAGE)
 
 
 def demo(
-    data: Annotated[tuple[Path, Path] | None, typer.Option(help="Two tables, CSV or parquet, one per party.")] = None,
-    label: Annotated[str, typer.Option(help="Label column of the files, if no schema file declares it.")] = "y",
-    schema: Annotated[
-        list[Path] | None, typer.Option(help="Schema file of both tables; repeat the option for one file per table.")
+    data: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(help="Two tables, CSV or parquet, one per party.", rich_help_panel=TABLES),
     ] = None,
-    test: Annotated[Path | None, typer.Option(help="Table to evaluate the model on.")] = None,
-    rows: Annotated[int | None, typer.Option(help="Rows of a synthetic table.")] = None,
-    features: Annotated[int | None, typer.Option(help="Features of a synthetic table.")] = None,
-    trees: Annotated[int, typer.Option(help="Number of trees.")] = 20,
-    depth: Annotated[int, typer.Option(help="Depth of each tree.")] = 3,
-    bins: Annotated[str, typer.Option(help='Bins per feature, or "exact".')] = "32",
+    label: Annotated[
+        str, typer.Option(help="Label column of the files, if no schema file declares it.", rich_help_panel=TABLES)
+    ] = "y",
+    schema: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Schema file of both tables; repeat the option for one file per table.", rich_help_panel=TABLES
+        ),
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="Table to evaluate the model on.", rich_help_panel=TABLES)] = None,
+    rows: Annotated[int | None, typer.Option(help="Rows of a synthetic table.", rich_help_panel=TABLES)] = None,
+    features: Annotated[int | None, typer.Option(help="Features of a synthetic table.", rich_help_panel=TABLES)] = None,
+    trees: Annotated[int, typer.Option(help="Number of trees.", rich_help_panel=TREES)] = 20,
+    depth: Annotated[int, typer.Option(help="Depth of each tree.", rich_help_panel=TREES)] = 3,
+    bins: Annotated[str, typer.Option(help='Bins per feature, or "exact".', rich_help_panel=TREES)] = "32",
     edges: Annotated[
         str,
-        typer.Option(help="Bins by rows. private: each party's own quantiles; joint: public quantiles of all rows."),
+        typer.Option(
+            help="Bins by rows. private: each party's own quantiles; joint: public quantiles of all rows.",
+            rich_help_panel=TREES,
+        ),
     ] = "private",
     local_bins: Annotated[
-        int | None, typer.Option(help="Bins of each party with private edges, a multiple of --bins.")
+        int | None,
+        typer.Option(help="Bins of each party with private edges, a multiple of --bins.", rich_help_panel=TREES),
     ] = None,
     objective: Annotated[
-        str, typer.Option(help="binary:logistic, or an objective of numbers: reg:squarederror, count:poisson, ...")
+        str,
+        typer.Option(
+            help="binary:logistic, or an objective of numbers: reg:squarederror, count:poisson, ...",
+            rich_help_panel=TREES,
+        ),
     ] = "binary:logistic",
     test_size: Annotated[
-        float, typer.Option(help="Fraction of rows held out; 0 evaluates on the training rows.")
+        float, typer.Option(help="Fraction of rows held out; 0 evaluates on the training rows.", rich_help_panel=TABLES)
     ] = 0.2,
     partition: Annotated[
-        str, typer.Option(help="horizontal: each party has rows; vertical: each has columns.")
+        str, typer.Option(help="horizontal: each party has rows; vertical: each has columns.", rich_help_panel=TABLES)
     ] = "horizontal",
     offline: Annotated[
-        str, typer.Option(help="dealer: a third process deals; pairwise: no dealer is needed.")
+        str,
+        typer.Option(help="dealer: a third process deals; pairwise: no dealer is needed.", rich_help_panel=COMPUTATION),
     ] = "dealer",
     ot: Annotated[
-        str, typer.Option(help="Oblivious transfers for pairwise: ferret, or softspoken, which does not assume LPN.")
+        str,
+        typer.Option(
+            help="Oblivious transfers for pairwise: ferret, or softspoken, which does not assume LPN.",
+            rich_help_panel=COMPUTATION,
+        ),
     ] = "ferret",
-    audit: Annotated[bool, typer.Option("--audit", help="Audit the computation; about three times the bytes.")] = False,
-    shards: Annotated[int, typer.Option(help="Number of workers per party, on its own Ray cluster; 0 for none.")] = 0,
+    audit: Annotated[
+        bool,
+        typer.Option(
+            "--audit", help="Audit the computation; about three times the bytes.", rich_help_panel=COMPUTATION
+        ),
+    ] = False,
+    shards: Annotated[
+        int,
+        typer.Option(
+            help="Number of workers per party, on its own Ray cluster; 0 for none.", rich_help_panel=COMPUTATION
+        ),
+    ] = 0,
     owners: Annotated[
-        int, typer.Option(help="Owners of rows: two are the parties, and more contribute rows that no party knows.")
+        int,
+        typer.Option(
+            help="Owners of rows: two are the parties, and more contribute rows that no party knows.",
+            rich_help_panel=TABLES,
+        ),
     ] = 2,
     json: Annotated[Path | None, typer.Option(help="Also write the report to this file.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the report and the model halves.")] = Path("out/demo"),
+    out: Annotated[
+        Path, typer.Option(help="Folder for the report and the model halves.", rich_help_panel=OUTPUT)
+    ] = Path("out/demo"),
 ) -> None:
     if lacking := without_metrics():
         raise ConfigError(f"the demo measures quality, and {lacking}")

@@ -1,4 +1,7 @@
-"""Write a revealed model in another format."""
+"""Write a revealed model in another format.
+
+Example: sharewood export --model model.json --out xgboost.json
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """List what the runs of a configuration left at this party; with --yes, delete it.
 
 Stop the commands that use the files first. The other party's half, copies and backups are not touched.
+
+Example: sharewood purge --config party_a.toml --party party_a --keep model --yes
 """
 
 from __future__ import annotations

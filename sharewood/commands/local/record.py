@@ -1,4 +1,7 @@
-"""Verify, show and summarise the records that both parties have signed, offline."""
+"""Verify, show and summarise the records that both parties have signed, offline.
+
+Example: sharewood record verify ledgers/ --authority authority.crt
+"""
 
 from __future__ import annotations
 

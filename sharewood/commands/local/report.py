@@ -1,4 +1,7 @@
-"""Compare runs by their reports: differences of configuration, quality and cost."""
+"""Compare runs by their reports: differences of configuration, quality and cost.
+
+Example: sharewood report march.json april.json --page comparison.html
+"""
 
 from __future__ import annotations
 

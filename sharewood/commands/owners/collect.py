@@ -2,6 +2,8 @@
 
 Waits for the owners of `[owners]`, who run `sharewood contribute`; finds the joint edges; checks every contribution;
 and keeps this party's halves in the folder `contributed`. `train` then needs no owner.
+
+Example: sharewood collect --config party_a.toml --party party_a
 """
 
 from __future__ import annotations

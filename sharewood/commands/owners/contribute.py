@@ -1,6 +1,8 @@
 """Contribute an owner's rows to a training of two parties, in halves that say nothing by themselves.
 
 Start it before or after the parties' `train`: each waits for the others. The owner may leave when it has its receipts.
+
+Example: sharewood contribute --config owner.toml
 """
 
 from __future__ import annotations

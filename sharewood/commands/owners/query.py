@@ -1,6 +1,8 @@
 """Get predictions from the parties' services, which see neither the rows nor the predictions.
 
 The services must run with `halves = true`. The file names both, and needs no party's files.
+
+Example: sharewood query --config client.toml --rows applicants.csv --out scores.csv
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 One of the two deletions makes the other half random. Backups, and models that were trained on the rows, remain: the
 command names this party's model if it is one, and `train --without` trains it anew.
+
+Example: sharewood withdraw --config party_a.toml --party party_a --owner bank_c
 """
 
 from __future__ import annotations

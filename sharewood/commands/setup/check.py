@@ -3,6 +3,8 @@
 For a client who is no party: its tokens, both services, the model that they have, and a table.
 
 The exit status is 0, or 2 if this host is at fault, or 3 if only another host is.
+
+Example: sharewood check --config party_a.toml --party party_a
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Write a commented configuration for each host of a job: party_a.toml, party_b.toml, dealer.toml."""
+"""Write a commented configuration for each host of a job: party_a.toml, party_b.toml, dealer.toml.
+
+Example: sharewood init --partition vertical --out job
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Make keys and certificates for mutual TLS: NAME.key and NAME.crt for every name, and one authority.crt.
 
 Give each host its own key and certificate, and authority.crt. Without --authority, the authority's key is not kept.
+
+Example: sharewood keygen --out keys --names party_a party_b dealer --days 365
 """
 
 from __future__ import annotations

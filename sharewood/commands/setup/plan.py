@@ -2,6 +2,8 @@
 
 With --shards, --workers or --memory, plan a training over clusters, from a few generated rows. For the file of an
 owner, print what it sends; this reads its table.
+
+Example: sharewood plan --config party_a.toml --round-trip 20 --link 100
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import typer
 
 from protocols.runtime.settings import Offline
 from secure_tree.model.storage import write_json
-from sharewood.commands.options import Config, Json
+from sharewood.commands.options import OUTPUT, Config, Json
 from sharewood.cost import plan as planning
 from sharewood.cost.calibration import calibrate
 from sharewood.cost.cluster import Cluster, plan_cluster, print_cluster_plan
@@ -23,35 +25,58 @@ from sharewood.job.owners import OwnerConfig, shown_upload
 from sharewood.job.sizes import planned
 from sharewood.logs import say
 
+# Groups of options in the help.
+LINK, CLUSTERS = "Link", "Clusters"
+
 
 def plan(
     config: Config,
     json: Json = None,
-    shards: Annotated[int | None, typer.Option(min=1, help="Number of shards per party to plan for.")] = None,
+    shards: Annotated[
+        int | None, typer.Option(min=1, help="Number of shards per party to plan for.", rich_help_panel=CLUSTERS)
+    ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of workers per party to plan for; each holds one shard at a time."),
+        typer.Option(
+            min=1,
+            help="Number of workers per party to plan for; each holds one shard at a time.",
+            rich_help_panel=CLUSTERS,
+        ),
     ] = None,
     memory: Annotated[
-        float | None, typer.Option(min=0.1, help="Memory per worker in GiB; prints how many shards are needed.")
+        float | None,
+        typer.Option(
+            min=0.1, help="Memory per worker in GiB; prints how many shards are needed.", rich_help_panel=CLUSTERS
+        ),
     ] = None,
     link: Annotated[
         float | None,
         typer.Option(
-            min=1e-3, help="Bandwidth between the hosts in Mbit/s, each way: by default 100, between clusters 10000."
+            min=1e-3,
+            help="Bandwidth between the hosts in Mbit/s, each way: by default 100, between clusters 10000.",
+            rich_help_panel=LINK,
         ),
     ] = None,
     round_trip: Annotated[
         float | None,
         typer.Option(
-            min=0, help="Round-trip time between the hosts in milliseconds: by default 40, between clusters 10."
+            min=0,
+            help="Round-trip time between the hosts in milliseconds: by default 40, between clusters 10.",
+            rich_help_panel=LINK,
         ),
     ] = None,
-    details: Annotated[bool, typer.Option("--details", help="Also print seconds by phase, and bytes by kind.")] = False,
-    hour_price: Annotated[float, typer.Option(min=0, help="Price of one worker per hour.")] = 0.0,
-    gigabyte_price: Annotated[float, typer.Option(min=0, help="Price per GB sent.")] = 0.0,
+    details: Annotated[
+        bool, typer.Option("--details", help="Also print seconds by phase, and bytes by kind.", rich_help_panel=OUTPUT)
+    ] = False,
+    hour_price: Annotated[
+        float, typer.Option(min=0, help="Price of one worker per hour.", rich_help_panel=CLUSTERS)
+    ] = 0.0,
+    gigabyte_price: Annotated[float, typer.Option(min=0, help="Price per GB sent.", rich_help_panel=CLUSTERS)] = 0.0,
     disk: Annotated[
-        float, typer.Option(min=1, help="MB/s of a worker's disk, for temporary files beyond --memory.")
+        float,
+        typer.Option(
+            min=1, help="MB/s of a worker's disk, for temporary files beyond --memory.", rich_help_panel=CLUSTERS
+        ),
     ] = 500.0,
 ) -> None:
     if OwnerConfig.describes(config):

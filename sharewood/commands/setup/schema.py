@@ -1,6 +1,8 @@
 """Propose a schema file for tables on standard output: types, categories, missing values, and what to look at.
 
 One schema fits all tables. Ids, dates and free text are recognised; comments name constant columns and odd values.
+
+Example: sharewood schema bank_a.csv bank_b.csv --label defaulted > schema.toml
 """
 
 from __future__ import annotations
