@@ -1,6 +1,7 @@
 """Study rows that are divided unevenly between the parties: the quality of both kinds of edges, beside XGBoost.
 
 python -m benchmarks.heterogeneity           measures; writes docs/figures/heterogeneity.json, figure and page
+python -m benchmarks.heterogeneity --many    measures only numbers of local bins for many rows, and writes all again
 python -m benchmarks.heterogeneity --page    writes figure and page from the existing JSON
 python -m benchmarks.heterogeneity --quick --out DIR      a few small trainings, written to DIR
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ SHARED = ROOT.parent / "shared" / "data" / "hetero"
 MODES = ("joint", "private")
 SEEDS, FOLDS = 5, 5
 QUICK_ROWS = 100
+# Numbers of local bins to compare, and the rows to train on.
+LOCAL_BINS, MANY_ROWS = (64, 128), 100_000
 BOOSTING = {"n_estimators": 20, "max_depth": 4, "learning_rate": 0.3, "max_bin": 32, "min_child_weight": 1.0}
 Rows = tuple[np.ndarray, np.ndarray]
 
@@ -137,7 +140,13 @@ DIVISIONS: dict[str, tuple[Callable[..., list[np.ndarray]], bool]] = {
 }
 
 
-def measure(source: Source, division: str, seed: int, boosting: dict[str, Any] = BOOSTING) -> list[dict[str, float]]:
+def measure(
+    source: Source,
+    division: str,
+    seed: int,
+    boosting: dict[str, Any] = BOOSTING,
+    modes: Sequence[str] = MODES,
+) -> list[dict[str, float]]:
     """Return, for each split, the AUC or RMSE of held-out rows with both kinds of edges and with XGBoost."""
     out = []
     score = root_mean_squared_error if source.numbers else roc_auc_score
@@ -145,19 +154,33 @@ def measure(source: Source, division: str, seed: int, boosting: dict[str, Any] =
         parts = DIVISIONS[division][0](X, y, source.column, np.random.default_rng([seed, fold]))
         tables, labels = [X[rows] for rows in parts], [y[rows] for rows in parts]
         pooled = xgboost.DMatrix(np.concatenate(tables), label=np.concatenate(labels))
-        parameters = {k: v for k, v in boosting.items() if k != "n_estimators"}
+        parameters = {k: v for k, v in boosting.items() if k not in ("n_estimators", "local_bins")}
         booster = xgboost.train(
             {**parameters, "objective": source.objective, "tree_method": "hist", "nthread": 1},
             pooled,
             boosting["n_estimators"],
         )
         scores = {"xgboost": score(truth, booster.predict(xgboost.DMatrix(Z), output_margin=True))}
-        for mode in MODES:
+        for mode in modes:
             config = TrainConfig.of(**boosting, objective=source.objective, min_split_loss=0.0, edges=mode)
             twin = train((tables[0], tables[1]), tuple(labels), config, np.random.default_rng(seed))
             scores[mode] = score(truth, twin.predict_margin(Z))
         out.append({name: float(value) for name, value in scores.items()})
     return out
+
+
+def many(rows: int = MANY_ROWS, seeds: int = SEEDS) -> dict[str, Any]:
+    """Return, by division and number of local bins, the AUC of each seed less that of XGBoost, on `rows` rows."""
+    of_divisions: dict[str, dict[str, list[float]]] = {}
+    for division in DIVISIONS:
+        found = of_divisions.setdefault(division, {})
+        for seed in range(seeds):
+            source = made_up(rows, numbers=False, folds=1)
+            for count in LOCAL_BINS:
+                (scores,) = measure(source, division, seed, BOOSTING | {"local_bins": count}, ("private",))
+                found.setdefault(str(count), []).append(scores["private"] - scores["xgboost"])
+        print("many rows", division, flush=True)
+    return {"rows": rows, "seeds": seeds, "divisions": of_divisions}
 
 
 def between_processes(rows: int, division: str, mode: str) -> dict[str, Any]:
@@ -197,17 +220,23 @@ def run(quick: bool) -> dict[str, Any]:
         for division in ("one class each", "2% and 15% positives")[: 1 if quick else None]
         for mode in (MODES[:1] if quick else MODES)
     ]
-    return {"seeds": SEEDS, "folds": FOLDS, "boosting": boosting, "scores": scores, "checked": checked}
+    of_many = many(*(QUICK_ROWS, seeds) if quick else ())
+    return {
+        "seeds": SEEDS, "folds": FOLDS, "boosting": boosting, "scores": scores, "checked": checked, "many": of_many
+    }  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--many", action="store_true")
     parser.add_argument("--out", type=Path, default=DOCS)
     options = parse(parser, arguments, quick=True)
     measured = options.out / "figures" / "heterogeneity.json"
-    if not options.page:
+    if options.many:
+        measured.write_text(json.dumps(json.loads(measured.read_text()) | {"many": many()}, indent=1) + "\n")
+    elif not options.page:
         measured.parent.mkdir(parents=True, exist_ok=True)
         measured.write_text(json.dumps(run(options.quick), indent=1) + "\n")
     study = json.loads(measured.read_text())

@@ -27,8 +27,9 @@ Direction = Literal[-1, 0, 1]
 _DIRECTIONS = {"1": 1, "0": 0, "-1": -1}
 Edges = Literal["joint", "private"]
 MOST_BINS, MOST_LOCAL_BINS = 1024, 8192
-# Bins per edge without `local_bins`: for up to MANY_BINS edges, and for more.
-FINER, FINER_OF_MANY, MANY_BINS = 4, 2, 64
+# Local bins per edge without `local_bins`, and beyond MANY_BINS edges. From MANY_ROWS rows of a party on, where each
+# bin costs the most, as few as MANY_BINS are enough.
+FINER, FINER_OF_MANY, MANY_BINS, MANY_ROWS = 4, 2, 64, 100_000
 # How rows are routed through a model (secure_tree/prediction/predict.py), and how a feature's importance is measured.
 Method = Literal["bins", "thresholds"]
 Importance = Literal["weight", "gain", "total_gain", "cover", "total_cover"]
@@ -187,7 +188,8 @@ class TrainConfig(BoostingConfig):
     """
     local_bins: int | None = _parameter(None, ge=2, le=MOST_LOCAL_BINS)
     """Bins per feature and party with private edges, a multiple of `max_bin`: the more, the fewer rows an edge of the
-    other party misplaces. None: four times `max_bin`, or twice if `max_bin` is above 64.
+    other party misplaces. None: four times `max_bin`, or twice if `max_bin` is above 64; if a party has 100,000 rows,
+    64 if `max_bin` is 16 to 32, and twice `max_bin` above.
     """
     edge_bits: int = _parameter(32, ge=12, le=32)
     """Bits of a float32 to which joint edges are rounded, 12 to 32. 16 bits keep two to three digits, and merge, for
@@ -391,23 +393,23 @@ class TrainConfig(BoostingConfig):
         """Return whether all joint edges follow from `cuts` and the names of features."""
         return bool(self.cuts) and not self.searched(names)
 
-    @property
-    def finer(self) -> int:
-        """A party's bins per edge; more than one if the other party's private edges divide the bins."""
+    def finer(self, rows: Sequence[int]) -> int:
+        """Bins per edge of each party of `rows`; more than one if the other party's private edges divide the bins."""
         if self.joint or self.partition == "vertical" or self.max_bin == "exact":
             return 1
         if self.local_bins:
             return self.local_bins // self.max_bin
+        if max(rows) >= MANY_ROWS:
+            return min(FINER, max(FINER_OF_MANY, MANY_BINS // self.max_bin))
         return FINER if self.max_bin <= MANY_BINS else FINER_OF_MANY
 
-    @property
-    def binning(self) -> str:
-        """A description of the bins for reports."""
+    def binning(self, rows: Sequence[int]) -> str:
+        """A description, for reports, of the bins that parties of `rows` have."""
         if self.partition == "vertical" or self.max_bin == "exact":
             return f"{self.max_bin} bins"
         if self.joint:
             return f"{self.max_bin} bins with joint edges"
-        return f"{self.max_bin} bins with private edges, {self.max_bin * self.finer} local ones"
+        return f"{self.max_bin} bins with private edges, {self.max_bin * self.finer(rows)} local ones"
 
     @property
     def _constrained(self) -> bool:

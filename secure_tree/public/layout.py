@@ -162,7 +162,7 @@ def lay_out(config: TrainConfig, names: Names, rows: tuple[int, ...]) -> Layout:
         else tuple(edge_count(config, n) for n in rows),
         tuple(tuple(f for f, name in enumerate(own) if config.may_miss(name)) for own in names),
         config.joint,
-        config.finer,
+        config.finer(rows[:2]),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -35,10 +36,10 @@ def print_plan(
             f"comparison keys: {keyed:,} nodes; an attacker with T evaluations of AES finds the seed of one with "
             f"probability T / 2^{SEED_BITS - math.log2(keyed):.1f}"
         )
-    _print_exchanged(console, "With a dealer", plan.online, plan.config)
+    _print_exchanged(console, "With a dealer", plan.online, plan.config, plan.data.rows)
     if details:
         _print_network(console, "With a dealer", networks, plan.network_seconds, plan.times)
-    _print_exchanged(console, "Without a dealer", paired.online, plan.config)
+    _print_exchanged(console, "Without a dealer", paired.online, plan.config, plan.data.rows)
     console.print(
         f"Without a dealer, offline: {paired.transfers:,} oblivious transfers, {paired.rounds:,} rounds, "
         f"{paired.bytes:,} bytes in both directions"
@@ -69,12 +70,12 @@ def _print_dealt(console: Console, plan: TrainingPlan, names: tuple[str, str]) -
     console.print(table)
 
 
-def _print_exchanged(console: Console, how: str, online: Exchanged, config: TrainConfig) -> None:
+def _print_exchanged(console: Console, how: str, online: Exchanged, config: TrainConfig, rows: Sequence[int]) -> None:
     console.print(
         f"{how}, online: {online.rounds:,} rounds, {online.bytes:,} bytes between the parties, both directions"
     )
     console.print(
-        f"of these in set-up, with {config.binning}: {online.setup_rounds:,} rounds, {online.setup_bytes:,} bytes"
+        f"of these in set-up, with {config.binning(rows)}: {online.setup_rounds:,} rounds, {online.setup_bytes:,} bytes"
     )
 
 

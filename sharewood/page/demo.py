@@ -24,7 +24,7 @@ def demo_page(report: DemoReport, labels: np.ndarray, margins: Mapping[str, np.n
         title=f"Two parties, one model: {data.title}",
         subtitle=f"Divided by {divided}: {data.divided}, "
         f"{data.features} features in total. {config.n_estimators} trees of depth {config.max_depth}, "
-        f"{config.binning}, trained on secret shares by two processes {_with(report)} on one machine.",
+        f"{config.binning(data.rows)}, trained on secret shares by two processes {_with(report)} on one machine.",
         about=sections.about(report.run),
         headlines=_headlines(report),
         sections=[

@@ -34,7 +34,8 @@ def training_page(name: str, parties: tuple[str, str], report: TrainingReport) -
     page = Page(
         title=f"Training at {name}",
         subtitle=f"Rows trained on: {rows}; {data.features} features in total. Trees of depth {config.max_depth}, "
-        f"{config.binning}. {_rounds(trees)} {_shards(report)}{_own(name, report)}This report has what {name} knows.",
+        f"{config.binning(data.rows)}. {_rounds(trees)} "
+        f"{_shards(report)}{_own(name, report)}This report has what {name} knows.",
         about=sections.about(report.run),
         headlines=[*_kept(report.metric, trees), *_spent(report, trees.resumed_after)],
         sections=[

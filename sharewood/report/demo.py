@@ -125,7 +125,8 @@ def print_report(report: DemoReport, out: Path) -> None:
     data, config = report.data, report.config
     console.print(
         f"\n[bold]{data.title}[/bold], {data.partition}: {data.divided}, "
-        f"{data.features} features in all; {config.n_estimators} trees of depth {config.max_depth}, {config.binning}\n"
+        f"{data.features} features in all; {config.n_estimators} trees of depth {config.max_depth}, "
+        f"{config.binning(data.rows)}\n"
     )
     console.print(_quality(report))
     console.print(_costs(report.costs))
