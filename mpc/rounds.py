@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
+from mpc.errors import ProtocolDesync
 from mpc.host.streaming import Pieces, RowsInFile
 from mpc.shares import Share
-from mpc.words import pack_words, packed_sizes, unpack_words
+from mpc.words import U8, pack_words, packed_sizes, unpack_words
 
 T = TypeVar("T")
 T1 = TypeVar("T1")
@@ -57,8 +58,45 @@ def named(name: str, steps: Steps[T]) -> Steps[T]:
         return result
 
 
-def resumed(steps: Steps[T], answer: list[np.ndarray]) -> Steps[T]:
-    """Yield the steps after the first round, whose messages were exchanged in another way."""
+class Begun(Generic[T]):
+    """Steps whose first messages, `opening`, travel in another way: those that need nothing of the peer's."""
+
+    def __init__(self, steps: Steps[T]) -> None:
+        self._steps, self._waits = steps, _rounds(next(steps))
+        sent = [each.sent for each in self._waits]
+        while not any(each.expected for each in self._waits):
+            self._waits = _rounds(steps.send([]))
+            sent += [each.sent for each in self._waits]
+        self.opening = b"".join(array.tobytes() for arrays in sent for array in arrays)
+
+    def rest(self, theirs: bytes | None = None) -> Steps[T]:
+        """Yield the steps that follow. The peer's first message is `theirs`, or else has yet to come.
+
+        Raises ProtocolDesync.
+        """
+        if theirs is None:
+            answer = yield [Round([], each.expected, each.name) for each in self._waits]
+        else:
+            answer, left = _cut(theirs, self._waits)
+            if left:
+                raise ProtocolDesync(f"the other party's opening has {len(left)} bytes too many")
+        return (yield from _after(self._steps, answer))
+
+
+def replying(steps: Steps[T], theirs: bytes) -> Steps[T]:
+    """Yield the steps of a party whose peer has begun the same with the opening `theirs`. Raises ProtocolDesync."""
+    request = _rounds(next(steps))
+    while True:
+        answer, theirs = _cut(theirs, request)
+        if own := [Round(each.sent, [], each.name) for each in request if each.sent]:
+            yield own
+        if not theirs:
+            return (yield from _after(steps, answer))
+        request = _rounds(steps.send(answer))
+
+
+def _after(steps: Steps[T], answer: list[np.ndarray]) -> Steps[T]:
+    """Yield the steps that follow an answer."""
     try:
         request = steps.send(answer)
         while True:
@@ -66,6 +104,21 @@ def resumed(steps: Steps[T], answer: list[np.ndarray]) -> Steps[T]:
     except StopIteration as done:
         result: T = done.value
         return result
+
+
+def _rounds(request: Round | list[Round]) -> list[Round]:
+    return [request] if isinstance(request, Round) else request
+
+
+def _cut(message: bytes, rounds: Sequence[Round]) -> tuple[list[np.ndarray], bytes]:
+    """Return what rounds expect from the head of a message, and the rest of it. Raises ProtocolDesync."""
+    arrays, start = [], 0
+    for size in (x if isinstance(x, int) else x.size for each in rounds for x in each.expected):
+        arrays.append(np.frombuffer(bytearray(message[start : start + size]), U8))
+        start += size
+    if start > len(message):
+        raise ProtocolDesync(f"the other party's opening has {start - len(message)} bytes too few")
+    return arrays, message[start:]
 
 
 AnySteps: TypeAlias = Generator[Any, list[Any], T]

@@ -163,11 +163,10 @@ class Channel:
 
         Returns one new array for each (shape, dtype) pair in `like`, and the files listed there, filled. By default,
         `like` is the shapes and dtypes of `arrays`, Pieces left out. In a one-directional round, one side passes no
-        arrays and the other `like=[]`.
+        arrays and the other `like=[]`: there is no frame in the other direction, and the sender does not wait.
         """
         self.rounds += 1
-        frame, like = self._round(tag, arrays, like)
-        return self._transfer(frame, self._read_arrays(tag, like), tag, "round", self.rounds)
+        return self._transfer(*self._round(tag, arrays, like), tag, "round", self.rounds)
 
     def post(
         self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Like | None = None
@@ -178,8 +177,7 @@ class Channel:
         they were started. Until then, `arrays` must stay as they are, and the channel is good for `post` only.
         """
         self.rounds += 1
-        frame, like = self._round(tag, arrays, like)
-        finish, number = self._link.post(frame, self._read_arrays(tag, like), tag), self.rounds
+        finish, number = self._link.post(*self._round(tag, arrays, like), tag), self.rounds
 
         def result() -> list[Any]:
             with self._placed("round", number):
@@ -276,11 +274,11 @@ class Channel:
 
     def _round(
         self, tag: str, arrays: Sequence[np.ndarray | Pieces], like: Like | None
-    ) -> tuple[list[Buffer | Pieces], Like]:
+    ) -> tuple[list[Buffer | Pieces], Reader[list[Any]]]:
         views = [array if isinstance(array, Pieces) else byte_view(array) for array in arrays]
         if like is None:
             like = [(array.shape, array.dtype) for array in arrays if not isinstance(array, Pieces)]
-        return self._framed(Kind.ARRAYS, tag, views), like
+        return self._framed(Kind.ARRAYS, tag, views) if any(views) else [], self._read_arrays(tag, like)
 
     def _framed(self, kind: Kind, tag: str, payload: Sequence[Buffer | Pieces]) -> list[Buffer | Pieces]:
         length = sum(map(len, payload))
@@ -290,10 +288,12 @@ class Channel:
         return frame
 
     def _read_arrays(self, tag: str, like: Like) -> Reader[list[Any]]:
-        length = yield from self._read_head(Kind.ARRAYS, tag, sys.maxsize)
         arrays = [each if isinstance(each, RowsInFile) else np.empty(*each) for each in like]
         targets = [[byte_view(array)] if isinstance(array, np.ndarray) else array for array in arrays]
         expected = sum(array.size if isinstance(array, RowsInFile) else array.nbytes for array in arrays)
+        if not expected:
+            return arrays
+        length = yield from self._read_head(Kind.ARRAYS, tag, sys.maxsize)
         if length != expected:
             raise ProtocolDesync(f"{tag}: expected a payload of {expected} bytes, got {length}")
         for view in chain.from_iterable(targets):

@@ -17,7 +17,7 @@ from typing import TypeVar
 from mpc.errors import PeerVanished, ProtocolDesync
 
 MAGIC = b"SHRW"
-VERSION = 3
+VERSION = 4
 HEADER = struct.Struct("<4sHBBQQ")
 MAX_TAG = 255
 # Most bytes of a payload: of public facts, and of anything that grows with the data.

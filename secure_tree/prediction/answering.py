@@ -14,7 +14,6 @@ from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.matrix.fixed_operand import FixedOperand
 from mpc.party import Party
 from mpc.planning import planned
-from mpc.rounds import Round, resumed
 from mpc.shares import AShare, concatenate
 from secure_tree.agreement.messages import Hexadecimal, Message, Text, exchange
 from secure_tree.agreement.models import MOST_ROWS, agree_on_prediction
@@ -90,24 +89,6 @@ def released_margins(party: Party, model: SharedModel, operand: FixedOperand, ro
     """[keys] of clients' rows, [n, d + o] -> this party's half of their margins, uint64[classes, n]."""
     of_rows = party.run(margins_of_shared(party, model.ensemble, operand, rows, model.config.classes))
     return party.release(of_rows, what=WHAT)
-
-
-class Begun:
-    """A prediction of clients' rows whose first message, `opening`, is exchanged beside the rounds."""
-
-    def __init__(self, party: Party, model: SharedModel, operand: FixedOperand, rows: AShare) -> None:
-        self._party = party
-        self._steps = margins_of_shared(party, model.ensemble, operand, rows, model.config.classes)
-        first = next(self._steps)
-        assert isinstance(first, Round) and len(first.sent) == 1, "rows are opened once"
-        self.opening = first.sent[0].tobytes()
-
-    def finish(self, theirs: bytes) -> np.ndarray:
-        """Return this party's half of the margins, with the other party's opening. Raises ProtocolDesync."""
-        if len(theirs) != len(self.opening):
-            raise ProtocolDesync(f"clients' rows must be opened in {len(self.opening)} bytes, got {len(theirs)}")
-        answer = [np.frombuffer(bytearray(theirs), np.uint8)]
-        return self._party.release(self._party.run(resumed(self._steps, answer)), what=WHAT)
 
 
 def _received(line: Line, width: int, name: str) -> tuple[str, np.ndarray]:

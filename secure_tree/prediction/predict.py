@@ -27,7 +27,7 @@ import numpy as np
 from mpc.arithmetic.bits import select, to_ring
 from mpc.comparison.comparison import below, below_by_bits
 from mpc.lookup.equality import equals_zero
-from mpc.matrix.fixed_operand import FixedOperand, fix
+from mpc.matrix.fixed_operand import FixedOperand, fix, multiply_fixed
 from mpc.matrix.interface import LinearMap, released
 from mpc.matrix.known_matrix import BinRows, DenseWords
 from mpc.matrix.linear_map import share_masked_matrix
@@ -119,6 +119,17 @@ def margins_of_shared(
 ) -> Steps[AShare]:
     """[keys] of rows that nobody knows, [n, d + o] as of `keys_of` -> [margin] at MARGIN_SCALE, [classes, n]."""
     router = yield from shared_router(party, operand, keys)
+    return (yield from routed_margins(party, ensemble, router, len(keys), classes))
+
+
+def margins_of_own(
+    party: Party, ensemble: Ensemble, operand: FixedOperand, keys: AShare, owner: int, classes: int
+) -> Steps[AShare]:
+    """[keys] of rows that `owner` knows, whose share they are, [n, d + o] -> [margin] at MARGIN_SCALE, [classes, n].
+
+    The owner waits for the other party first in the comparison with thresholds.
+    """
+    router = yield from shared_router(party, operand, keys, owner)
     return (yield from routed_margins(party, ensemble, router, len(keys), classes))
 
 
@@ -246,13 +257,15 @@ def threshold_router(
     return Router(matrices, route, matrices)
 
 
-def shared_router(party: Party, operand: FixedOperand, keys: AShare) -> Steps[Router]:
+def shared_router(party: Party, operand: FixedOperand, keys: AShare, owner: int | None = None) -> Steps[Router]:
     """Multiply [keys] of rows, [n, d + o], by the fixed features of all nodes of all trees -> Router. One round.
+
+    owner: the party that knows the rows, if one does.
 
     Keys beyond those of any value make some comparisons of their row wrong, and nothing else: every bit of a node is
     still a bit, and the row is at one leaf of each tree.
     """
-    values = yield from operand.supply(party, len(keys)).apply(party, keys)
+    values = (yield from multiply_fixed.steps(party, keys[None], operand, owner))[0]
 
     def route(party: Party, trees: Ensemble, places: slice) -> Steps[BShare]:
         m = trees.thresholds.shape[1]

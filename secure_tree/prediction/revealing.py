@@ -19,6 +19,13 @@ from secure_tree.public.config import Method, check_method
 from secure_tree.public.layout import Layout, place
 from secure_tree.workers.sources import PART, AtWorkers, Kept, Shards, agree_on_counts
 
+OWN_ROWS = "predictions of its own rows"
+
+
+def revealed_to_owner(party: Party, of_rows: AShare, owner: int, shown: np.ndarray) -> np.ndarray | None:
+    """[margin] of rows, [classes, n] -> int64[classes, n] at MARGIN_SCALE at their owner, 0 where `shown` is 0."""
+    return party.reveal(of_rows.times(shown), to=owner, what=OWN_ROWS, units=True)
+
 
 def revealed_margins(
     party: Party,
@@ -37,7 +44,7 @@ def revealed_margins(
     an `authentic` model, every opening is checked by MACs. Where `shown`, int64[rows], is 0, the margin is 0. [keys]
     are those of columns that owners contribute, if any.
     """
-    classes, what = model.config.classes, f"predictions of {'the' if layout.vertical else 'its own'} rows"
+    classes, what = model.config.classes, "predictions of the rows" if layout.vertical else OWN_ROWS
     mask = np.ones(layout.row_count, np.int64) if shown is None else shown
     own = np.zeros((classes, 0), np.int64)
     if authentic is not None:

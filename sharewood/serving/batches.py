@@ -2,6 +2,9 @@
 
 A batch has rows of one party, which gets the predictions, and their reasons if it asks for them; by columns, it has
 rows of both, and the requester gets them. Or it has rows of clients who are no party, of which each party has a half.
+
+By rows and thresholds, the features of the model's nodes are fixed once a session. A party that knows a row, or has a
+half of it, then needs nothing of the other party's for its first messages: they go with its turn.
 """
 
 from __future__ import annotations
@@ -18,16 +21,18 @@ from mpc.endpoint import Peer
 from mpc.matrix.fixed_operand import FixedOperand
 from mpc.party import Party
 from mpc.planning import Demand, Rehearsal, planned
+from mpc.rounds import Begun, Steps, replying
 from mpc.shares import AShare
 from protocols.offline.lots import Lot, Pool
 from protocols.offline.sizes import request_bytes
 from protocols.offline.supply import Supply
+from secure_tree.data.bins import keys_of
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.answering import Begun, offer_of, released_margins
+from secure_tree.prediction.answering import WHAT, offer_of
 from secure_tree.prediction.authenticated import AuthenticatedModel, input_model
-from secure_tree.prediction.predict import fix_features
+from secure_tree.prediction.predict import fix_features, margins_of_own, margins_of_shared
 from secure_tree.prediction.reasons import Contributions, Learned, Request, Table, make_table, revealed_reasons, told
-from secure_tree.prediction.revealing import check_macs, revealed_margins
+from secure_tree.prediction.revealing import check_macs, revealed_margins, revealed_to_owner
 from secure_tree.public.config import Method
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
@@ -37,6 +42,7 @@ T = TypeVar("T")
 _MOST_ALIKE = 16
 # Maximum number of rows in a batch with reasons.
 MOST_EXPLAINED = 256
+_NO_REASONS = np.zeros((0, 0, 0), np.int64), np.zeros(0, np.int64)
 # The owner of batches whose rows are of clients who are no party.
 CLIENTS = 2
 
@@ -63,6 +69,19 @@ def padded(rows: int) -> int:
     return 1 << (rows - 1).bit_length()
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A batch that this party has begun, whose `opening` goes with its turn."""
+
+    shape: BatchShape
+    party: Party
+    steps: Begun[AShare]
+
+    @property
+    def opening(self) -> bytes:
+        return self.steps.opening
+
+
 class Batches:
     """Batches of one model at one party. `owners` are those who may request; `largest` is a power of two.
 
@@ -82,7 +101,8 @@ class Batches:
         self.model, self._method, self.mac, self.request = model, method, mac, request
         self._taken: AuthenticatedModel | FixedOperand | None = None
         self._table: Table | None = None
-        self._takes = mac or CLIENTS in owners
+        self._own_rows = method == "thresholds" and not mac and not model.facts.layout.vertical
+        self._takes = mac or self._own_rows or CLIENTS in owners
         self.width = len(model.facts.names[model.facts.layout.features_of(model.rank)])
         self.words = offer_of(model).width
         self.explains = min(largest, MOST_EXPLAINED) if request else 0
@@ -151,14 +171,47 @@ class Batches:
                 room -= held
         return chosen
 
-    def run(self, lot: Lot, link: Peer, shape: BatchShape, features: np.ndarray, shown: np.ndarray) -> Answers | None:
+    def opens(self, shape: BatchShape) -> bool:
+        """Return whether a party may begin such a batch before the other one has answered its turn."""
+        return shape.owner == CLIENTS or (self._own_rows and not shape.reasons)
+
+    def opening_bytes(self, shape: BatchShape) -> int:
+        """Return the bytes of the opening of a batch, or somewhat more."""
+        nodes = 0 if shape.owner == CLIENTS else self.model.ensemble.thresholds.size
+        return 8 * shape.rows * (self.words + nodes)
+
+    def open(self, lot: Lot, link: Peer, shape: BatchShape, rows: np.ndarray) -> Opened:
+        """Begin a batch: `rows` are the features of this party's, padded, or its half of the keys of clients'."""
+        party = self._begun(lot, link)
+        return Opened(shape, party, Begun(self._steps(party, shape, rows, self._taken)))
+
+    def run(
+        self,
+        lot: Lot,
+        link: Peer,
+        shape: BatchShape,
+        features: np.ndarray,
+        shown: np.ndarray,
+        opening: bytes = b"",
+    ) -> Answers | None:
         """Return the batch's answers at its owner; a margin is 0, and there are no reasons, where `shown`, int64[rows],
         is 0.
 
-        `features` are those of this party's rows, padded. Raises PeerFailure, MacFailure.
+        `features` are those of this party's rows, padded; `opening` is that of an owner that has begun the batch.
+        Raises PeerFailure, MacFailure, ProtocolDesync.
         """
         party = self._begun(lot, link)
-        found = self.predict(party, shape, features, shown, self._taken, self._table)
+        if opening:
+            steps = replying(self._steps(party, shape, features, self._taken), opening)
+            return self._answers(party, shape, self._learned(party, shape, party.run(steps), shown))
+        return self._answers(party, shape, self.predict(party, shape, features, shown, self._taken, self._table))
+
+    def finish(self, opened: Opened, shown: np.ndarray) -> Answers | None:
+        """Return the answers of a batch that this party has begun. Raises PeerFailure, ProtocolDesync."""
+        of_rows = opened.party.run(opened.steps.rest())
+        return self._answers(opened.party, opened.shape, self._learned(opened.party, opened.shape, of_rows, shown))
+
+    def _answers(self, party: Party, shape: BatchShape, found: Learned) -> Answers | None:
         own, several = found.margins, self.model.config.num_class
         if shape.owner != party.rank or own is None:
             return None
@@ -166,7 +219,7 @@ class Batches:
         if not shape.reasons:
             return Answers(margins, [])
         assert self.request is not None and self._table is not None, "the session has made the table"
-        reasons: Any = told(link.peer, self.model, self.request, self._table, found)
+        reasons: Any = told(party.link.peer, self.model, self.request, self._table, found)
         if isinstance(reasons, Contributions):
             reasons = reasons.strongest(self.request.top, self.request.toward)
         if several:
@@ -177,17 +230,29 @@ class Batches:
         """Return this party's half of the margins of clients' rows, uint64[classes, rows], for its half of their
         keys, padded. Raises PeerFailure.
         """
-        return self._released(self._begun(lot, link), keys, self._taken)
+        party = self._begun(lot, link)
+        return self._released(party, party.run(self._steps(party, BatchShape(CLIENTS, len(keys)), keys, self._taken)))
+
+    def finish_halves(self, opened: Opened, theirs: bytes) -> np.ndarray:
+        """Return this party's half of the margins of clients' rows that both have begun. Raises ProtocolDesync."""
+        return self._released(opened.party, opened.party.run(opened.steps.rest(theirs)))
 
     def _begun(self, lot: Lot, link: Peer) -> Party:
         lot.begin()
         return Party(self.model.rank, link, lot, matrices=lot.first)
 
-    def begin_halves(self, lot: Lot, link: Peer, shape: BatchShape, keys: np.ndarray) -> Begun:
-        """Begin a batch of this party's half of clients' keys, padded, whose first message goes with a turn."""
-        assert isinstance(self._taken, FixedOperand), "the session has fixed the model's features"
-        party = self._begun(lot, link)
-        return Begun(party, self.model, self._taken, AShare(keys, party.rank))
+    def _steps(
+        self, party: Party, shape: BatchShape, rows: np.ndarray, taken: AuthenticatedModel | FixedOperand | None
+    ) -> Steps[AShare]:
+        """Own features, or this party's half of clients' keys -> [margin], by the features that a session has fixed."""
+        assert isinstance(taken, FixedOperand), "the session has fixed the model's features"
+        facts, classes = self.model.facts, self.model.config.classes
+        if shape.owner == CLIENTS:
+            return margins_of_shared(party, self.model.ensemble, taken, AShare(rows, party.rank), classes)
+        keys = np.zeros((shape.rows, self.words), np.uint64)
+        if shape.owner == party.rank:
+            keys = keys_of(rows, facts.layout.optional[shape.owner])
+        return margins_of_own(party, self.model.ensemble, taken, AShare(keys, party.rank), shape.owner, classes)
 
     def predict(
         self,
@@ -199,21 +264,25 @@ class Batches:
         table: Table | None = None,
     ) -> Learned:
         """Return what a batch reveals to its owner; nothing for clients, for whom it releases a half."""
-        nothing = np.zeros((0, 0, 0), np.int64), np.zeros(0, np.int64)
-        if shape.owner == CLIENTS:
-            self._released(party, features, taken)
-            return Learned(*nothing)
+        if self.opens(shape):
+            return self._learned(party, shape, party.run(self._steps(party, shape, features, taken)), shown)
         layout, authentic = self.layout(shape), taken if isinstance(taken, AuthenticatedModel) else None
         if shape.reasons:
             assert self.request is not None and table is not None, "only then there are such shapes"
             asked = self._method, table, self.request
             return revealed_reasons(party, self.model, layout, features, *asked, shown=shown, predicted=True)
         margins = revealed_margins(party, self.model, layout, features, self._method, shape.owner, authentic, shown)
-        return Learned(*nothing, margins)
+        return Learned(*_NO_REASONS, margins)
 
-    def _released(self, party: Party, keys: np.ndarray, taken: AuthenticatedModel | FixedOperand | None) -> np.ndarray:
-        assert isinstance(taken, FixedOperand), "the session has fixed the model's features"
-        return released_margins(party, self.model, taken, AShare(keys, party.rank))
+    def _learned(self, party: Party, shape: BatchShape, of_rows: AShare, shown: np.ndarray) -> Learned:
+        """Reveal [margin] to the owner of the rows, or release the halves of clients' ones."""
+        if shape.owner == CLIENTS:
+            self._released(party, of_rows)
+            return Learned(*_NO_REASONS)
+        return Learned(*_NO_REASONS, revealed_to_owner(party, of_rows, shape.owner, shown))
+
+    def _released(self, party: Party, of_rows: AShare) -> np.ndarray:
+        return party.release(of_rows, what=WHAT)
 
 
 class Ready:
@@ -241,6 +310,10 @@ class Ready:
         if lot:
             self.renew(shape)
         return result
+
+    def has(self, shape: BatchShape) -> bool:
+        """Return whether a lot is ready."""
+        return bool(self._lots.get(shape))
 
     def take(self, shape: BatchShape) -> Lot | None:
         """Take a lot that is ready, if there is one, to be replaced by `renew`."""

@@ -22,7 +22,7 @@ from secure_tree.agreement.models import agree_on_reasons
 from secure_tree.data.table import read_features
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.columns import features_by_owner
-from secure_tree.prediction.answering import Begun, check_for_clients, check_without_offsets, offer_of
+from secure_tree.prediction.answering import check_for_clients, check_without_offsets, offer_of
 from secure_tree.prediction.client import Offer
 from secure_tree.prediction.reasons import Request, requested, scale_of
 from secure_tree.public.config import Method
@@ -30,11 +30,12 @@ from secure_tree.public.names import columns_behind
 from sharewood.job.config import HostsConfig
 from sharewood.job.session import connected
 from sharewood.record.keeping import Record
-from sharewood.serving.batches import CLIENTS, Answers, Batches, BatchShape, Ready, padded
+from sharewood.serving.batches import CLIENTS, Answers, Batches, BatchShape, Opened, Ready, padded
 from sharewood.serving.jobs import HalfJob, Halves, Job, JobPart, Queue, Refused, Unavailable
 from sharewood.serving.measures import ServiceMeasures
 from sharewood.serving.served import Served, keeper
 from sharewood.serving.turns import (
+    MOST_BEGUN,
     MOST_HALVES,
     MOST_OPENED,
     ServiceFacts,
@@ -235,11 +236,12 @@ class Service:
             ids = [one for part in parts for one in (part.job.ids or [])[part.rows]] if self.by_id else []
             leaves = self._stopping.is_set() and not self._queue.rows
             waiting = self.halves.waiting()
-            begun = self._guess(link, ready, waiting)
+            begun, own = self._guess(link, ready, waiting), self._begin(party, ready, parts)
             mine = Turn.of(
                 rows=padded(sum(map(len, parts))) if parts else 0,
                 reasons=bool(parts and parts[0].job.top),
                 ids=ids,
+                begun=own.opening if own else b"",
                 halves={id: len(job) for id, job in waiting.items()},
                 opening=begun.opening if begun else b"",
                 leaves=leaves,
@@ -252,7 +254,7 @@ class Service:
                 leaves = leaves or turn.leaves
                 if turn.rows:
                     with span("batch", rows=turn.rows, asked_by=self.config.names[owner]):
-                        self._predict(party, ready, BatchShape(owner, turn.rows, turn.reasons), turn.ids, parts)
+                        self._predict(party, ready, owner, turn, parts, own)
             self._predict_halves(party, ready, waiting, turns, begun)
             if leaves or any(turn.closes for turn in turns):
                 self._state_answers(party)
@@ -295,14 +297,25 @@ class Service:
             os.eventfd_read(self._wake)
         return parts or self._queue.batch(*largest)
 
-    def _predict(self, party: Party, ready: Ready, shape: BatchShape, ids: Sequence[str], parts: list[JobPart]) -> None:
-        """Predict one batch; its owner's jobs get their margins."""
-        began = time.perf_counter()
-        own, features = shape.owner == party.rank, np.zeros((0, self._batches.width), np.float32)
+    def _begin(self, party: Party, ready: Ready, parts: list[JobPart]) -> Opened | None:
+        """Begin to predict own rows, if their opening fits into a turn and a lot is ready for them."""
+        shape = BatchShape(party.rank, padded(sum(map(len, parts))), bool(parts[0].job.top)) if parts else None
+        if shape is None or not self._batches.opens(shape) or self._batches.opening_bytes(shape) > MOST_BEGUN:
+            return None
+        if (lot := ready.take(shape)) is None:
+            return None
+        return self._batches.open(lot, party.link, shape, _features(parts, shape.rows))
+
+    def _predict(
+        self, party: Party, ready: Ready, owner: int, turn: Turn, parts: list[JobPart], begun: Opened | None
+    ) -> None:
+        """Predict the batch of a turn; its owner's jobs get their margins."""
+        began, shape, ids = time.perf_counter(), BatchShape(owner, turn.rows, turn.reasons), turn.ids
+        own, features = owner == party.rank, np.zeros((0, self._batches.width), np.float32)
         shown = np.ones(shape.rows, np.int64)
         unknown: list[int] = []
         if own:
-            features = _padded(np.concatenate([part.job.features[part.rows] for part in parts]), shape.rows)
+            features = _features(parts, shape.rows)
             if self.by_id:
                 unknown = ask_for(party, len(ids))
         elif self._table:
@@ -313,26 +326,32 @@ class Service:
         if self.by_id:
             shown[len(ids) :] = 0
         answers = None
-        if not self.by_id or len(unknown) < len(ids):
-            answers = ready.use(shape, lambda lot: self._batches.run(lot, party.link, shape, features, shown))
+        if own and begun:
+            answers = self._batches.finish(begun, shown)
+            ready.renew(shape)
+        elif not self.by_id or len(unknown) < len(ids):
+            if turn.begun and not (self._batches.opens(shape) and ready.has(shape)):
+                raise ProtocolDesync("the other party has begun a batch for which no material is ready")
+            work = party.link, shape, features, shown, turn.begun
+            answers = ready.use(shape, lambda lot: self._batches.run(lot, *work))
         if own:
             classes = self.model.config.num_class
             nothing = Answers(np.zeros((shape.rows, classes) if classes else shape.rows), [])
             self._answer(parts, answers or nothing, set(unknown))
         self.measures.batch("this_party" if own else "other_party", shape.rows, time.perf_counter() - began)
 
-    def _guess(self, link: Channel, ready: Ready, waiting: dict[str, HalfJob]) -> Begun | None:
+    def _guess(self, link: Channel, ready: Ready, waiting: dict[str, HalfJob]) -> Opened | None:
         """Begin to predict what waits, if the other service has not heard of any of it, and a lot is ready for it."""
         count, known = sum(map(len, waiting.values())), any(job.offered for job in waiting.values())
         for job in waiting.values():
             job.offered = True
         shape = BatchShape(CLIENTS, padded(count))
-        if known or not count or 8 * self._batches.words * shape.rows > MOST_OPENED:
+        if known or not count or self._batches.opening_bytes(shape) > MOST_OPENED:
             return None
         if (lot := ready.take(shape)) is None:
             return None
         keys = np.concatenate([waiting[id].keys for id in sorted(waiting)])
-        return self._batches.begin_halves(lot, link, shape, _padded(keys, shape.rows))
+        return self._batches.open(lot, link, shape, _padded(keys, shape.rows))
 
     def _predict_halves(
         self,
@@ -340,7 +359,7 @@ class Service:
         ready: Ready,
         waiting: dict[str, HalfJob],
         turns: tuple[Turn, Turn],
-        begun: Begun | None,
+        begun: Opened | None,
     ) -> None:
         """Predict the requests of which both services have a half, and answer each with this party's half."""
         began = time.perf_counter()
@@ -356,7 +375,7 @@ class Service:
         theirs = turns[1 - party.rank].opening
         with span("batch", rows=shape.rows, asked_by="clients"):
             if begun and theirs and turns[0].halves == turns[1].halves:
-                margins = begun.finish(theirs)
+                margins = self._batches.finish_halves(begun, theirs)
             else:
                 rows = _padded(keys, shape.rows)
                 margins = ready.use(shape, lambda lot: self._batches.release(lot, party.link, rows))
@@ -413,6 +432,11 @@ def _requesters(model: SharedModel, to: int | None, peer: str) -> tuple[Sequence
     if receiver > 1:
         return [], f"an owner had the labels, and predict.to names no party, {only}"
     return [receiver], None if receiver == model.rank else f"{peer} learns the predictions: send rows to its service"
+
+
+def _features(parts: list[JobPart], rows: int) -> np.ndarray:
+    """Return the features of the rows of a batch, padded."""
+    return _padded(np.concatenate([part.job.features[part.rows] for part in parts]), rows)
 
 
 def _padded(features: np.ndarray, rows: int) -> np.ndarray:

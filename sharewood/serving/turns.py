@@ -1,7 +1,8 @@
 """Messages of two services between batches: in a turn, each offers the rows that it wants predicted.
 
 A service that has rows begins a turn, and the other one joins in. Both learn when a party has requests, their number of
-rows, rounded up to a power of two, and by columns the ids of the rows. Of requests of clients who are no party, each
+rows, rounded up to a power of two, and by columns the ids of the rows. By rows, a turn has the first messages of its
+batch as well. Of requests of clients who are no party, each
 service has a half: a turn says which ones wait, and both predict those that wait at both, in the order of their ids. If
 few rows wait, a service guesses that the other one has the same, and opens them in its turn: the pads of a wrong guess
 are dropped.
@@ -28,6 +29,8 @@ MOST_BATCH = 1 << 16
 # The most requests of clients that may wait for their other half, and the most bytes of rows that a turn opens.
 MOST_HALVES = 1 << 10
 MOST_OPENED = 1 << 14
+# The most bytes of a batch of own rows that go with a turn.
+MOST_BEGUN = 1 << 19
 Rows = Annotated[int, Field(ge=0, le=MOST_BATCH)]
 
 
@@ -44,12 +47,14 @@ class ServiceFacts(Message):
 
 class Turn(Message):
     """Padded rows of this party's next batch (0: none), whether they are to be explained, by columns their ids; the
-    rows of halves that wait, by request, and their opening; whether this is its last turn, and whether a record is due.
+    opening of the batch, if it has begun; the rows of halves that wait, by request, and their opening; whether this is
+    its last turn, and whether a record is due.
     """
 
     rows: Rows
     reasons: bool = False
     ids: Annotated[list[Text], Field(max_length=MOST_BATCH)]
+    begun: Annotated[bytes, Field(max_length=MOST_BEGUN)] = b""
     halves: Annotated[dict[Hexadecimal, Rows], Field(max_length=MOST_HALVES)]
     opening: Annotated[bytes, Field(max_length=MOST_OPENED)] = b""
     leaves: bool
@@ -84,6 +89,8 @@ def take_turn(
     allowed = (explained if theirs.reasons else largest) if 1 - party.rank in owners else 0
     if theirs.rows > allowed or theirs.rows & (theirs.rows - 1):
         raise ProtocolDesync(f"the other party must offer at most {allowed} rows, a power of two, got {theirs.rows}")
+    if theirs.begun and not theirs.rows:
+        raise ProtocolDesync("the other party must offer the rows of a batch that it has begun")
     if theirs.rows and by_id and not theirs.rows // 2 < len(theirs.ids) <= theirs.rows:
         raise ProtocolDesync(
             f"the other party must offer an id per row, got {theirs.rows} rows and {len(theirs.ids)} ids"

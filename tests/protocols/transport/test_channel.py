@@ -156,7 +156,7 @@ def test_another_version_is_a_desync(pair, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(frames, "VERSION", 9)
         a.send(TAG, None)
-    with pytest.raises(ProtocolDesync, match=r"^received message 0: protocol version: expected 3, got 9$"):
+    with pytest.raises(ProtocolDesync, match=r"^received message 0: protocol version: expected 4, got 9$"):
         b.receive(TAG)
 
 

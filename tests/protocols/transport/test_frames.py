@@ -24,7 +24,7 @@ def read(data, tag=TAG, sequence=0, limit=DATA_LIMIT):
 
 def test_the_header_is_pinned():
     assert head(Kind.TREE, "ab", 3, 2**33).hex() == (
-        "53485257" + "0300" + "01" + "02" + "0300000000000000" + "0000000002000000" + "6162"
+        "53485257" + "0400" + "01" + "02" + "0300000000000000" + "0000000002000000" + "6162"
     )
 
 
@@ -37,7 +37,7 @@ def test_reading_inverts_writing(tag, sequence, length):
     ("data", "message"),
     [
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n", "magic: expected b'SHRW', got b'GET '"),
-        (HEADER.pack(MAGIC, VERSION + 1, 0, 0, 0, 0), "protocol version: expected 3, got 4"),
+        (HEADER.pack(MAGIC, VERSION + 1, 0, 0, 0, 0), "protocol version: expected 4, got 5"),
         (head(Kind.ARRAYS, "reveal uint64[128]", 0, 8), f"expected {TAG}, got reveal uint64[128]"),
         (head(Kind.ARRAYS, "\x1b[2J", 0, 8), rf"expected {TAG}, got '\x1b[2J'"),
         (HEADER.pack(MAGIC, VERSION, 0, 1, 0, 0) + b"\xff", rf"expected {TAG}, got \xff"),

@@ -15,7 +15,7 @@ from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync, Shar
 from mpc.matrix.fixed_operand import fix, multiply_fixed
 from mpc.party import Party
 from mpc.protocol.evidence import Bits, public, word
-from mpc.rounds import exchange_words
+from mpc.rounds import Begun, exchange_words
 from mpc.shares import AShare
 from mpc.sharing import rerandomise
 from protocols.runtime import run_local
@@ -26,7 +26,7 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.data.bins import keys_of
 from secure_tree.exchange.plain_model import share_model
 from secure_tree.exchange.xgboost import from_xgboost
-from secure_tree.prediction.answering import WHAT, Begun, offer_of, released_margins
+from secure_tree.prediction.answering import WHAT, offer_of, released_margins
 from secure_tree.prediction.client import Offer, ask, divide
 from secure_tree.prediction.predict import cost_of_rows, fix_features, margins_of_shared
 from tests.secure_tree.opened import contributing, train_both
@@ -213,11 +213,14 @@ def test_the_first_message_may_go_with_another(models):
         operand = party.run(fix_features(party, model.ensemble))
         own = AShare(shares[party.rank], party.rank)
         whole = released_margins(party, model, operand, own)
-        begun, before = Begun(party, model, operand, own), party.meter.total.rounds
+        steps = margins_of_shared(party, model.ensemble, operand, own, 1)
+        begun, before = Begun(steps), party.meter.total.rounds
         theirs = party.link.exchange_public("test", begun.opening)
-        with pytest.raises(ProtocolDesync, match="clients' rows must be opened in 120 bytes, got 119"):
-            begun.finish(theirs[:-1])
-        return whole, begun.finish(theirs), party.meter.total.rounds - before
+        for wrong, said in ((theirs[:-1], "opening has 1 bytes too few"), (theirs + b"x", "has 1 bytes too many")):
+            with pytest.raises(ProtocolDesync, match=said):
+                party.run(begun.rest(wrong))
+        margins = party.release(party.run(begun.rest(theirs)), what=WHAT)
+        return whole, margins, party.meter.total.rounds - before
 
     (first, first_again, rounds), (second, second_again, _) = run_both(job)[0]
     assert np.array_equal(first + second, first_again + second_again) and rounds == 5
