@@ -43,6 +43,7 @@ RayAddress = Annotated[
     str | None,
     typer.Option("--ray", help="Address of this party's own Ray cluster; by default, Ray is started on this machine."),
 ]
+Query = Annotated[str | None, typer.Option(help="What to ask a database for.")]
 
 Folds = Annotated[int, typer.Option(min=2, max=100, help="Number of folds; the same at both parties.")]
 TableOut = Annotated[Path | None, typer.Option(help="Also write the table, CSV or parquet.")]
