@@ -63,6 +63,7 @@ RayAddress = Annotated[
         rich_help_panel=WORKERS,
     ),
 ]
+Query = Annotated[str | None, typer.Option(help="What to ask a database for.")]
 
 Folds = Annotated[int, typer.Option(min=2, max=100, help="Number of folds; the same at both parties.")]
 TableOut = Annotated[Path | None, typer.Option(help="Also write the table, CSV or parquet.", rich_help_panel=OUTPUT)]

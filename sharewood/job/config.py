@@ -23,6 +23,7 @@ from secure_tree.monitor.config import MonitorConfig
 from secure_tree.public.config import TrainConfig, validated
 from sharewood.job.secrets import SecretSource, Source, named
 from sharewood.job.sections import Dealer, Owners, PartySection, PlanShape, Predict, Serve, Strict
+from sharewood.sources.reference import DataSource
 from sharewood.tables.columns import Columns
 from sharewood.tables.toml import read_toml
 
@@ -166,7 +167,8 @@ class HostsConfig(Strict):
 
         def placed(section: BaseModel) -> dict[str, Any]:
             paths = {name: folder / value for name, value in section if isinstance(value, Path)}
-            return paths | {name: value.below(folder) for name, value in section if isinstance(value, SecretSource)}
+            moved = SecretSource | DataSource
+            return paths | {name: value.below(folder) for name, value in section if isinstance(value, moved)}
 
         parties = {name: party.model_copy(update=placed(party)) for name, party in self.parties.items()}
         clients = {name: client.model_copy(update=placed(client)) for name, client in self.serve.clients.items()}
@@ -252,6 +254,12 @@ class HostsConfig(Strict):
             other = self.names[self.names[0] == name]
             hint = f", and is set for {other}" if getattr(self.parties[other], field) else ""
             raise ConfigError(f"parties.{name}.{field} must be set in the configuration for this command{hint}")
+        return path
+
+    def table(self, name: str, field: str) -> Path | None:
+        """Return the file of a table, if there is one, within work that `sharewood.job.files.bringing_tables` wraps."""
+        path: Path | DataSource | None = getattr(self.party(name), field)
+        assert not isinstance(path, DataSource), f"{field} has been copied"
         return path
 
     def credentials(self, name: str) -> Credentials:

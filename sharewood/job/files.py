@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -18,10 +19,51 @@ from secure_tree.model.shared_model import SharedModel
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.names import covers
 from sharewood.job.config import HostsConfig
+from sharewood.job.session import bringing
+from sharewood.sources.copies import copied
+from sharewood.sources.reference import DataSource
 from sharewood.tables.alignment import check_folder
 from sharewood.tables.files import writable
 from sharewood.tables.sharded import Sharded, to_predict, to_train_on, write_shards
 from sharewood.tables.tables import TableRows, check_labels, known_labels, read_rows, read_table, write_predictions
+
+P = ParamSpec("P")
+T = TypeVar("T")
+# Work of a command with the configuration and the name of this party.
+Work = Callable[Concatenate[HostsConfig, str, P], T]
+
+
+@contextmanager
+def with_tables(config: HostsConfig, name: str, *fields: str) -> Iterator[HostsConfig]:
+    """Yield the configuration with files for these tables of the party, of which `copied` makes some for the block.
+
+    Raises ConfigError, DataError.
+    """
+    section = config.party(name)
+    tables = {field: getattr(section, field) for field in fields}
+    for field, table in tables.items():
+        # `align` gives rows an order.
+        if isinstance(table, DataSource) and field != "align_data":
+            table.check_ordered(f"parties.{name}.{field}")
+    with copied(tables) as files:
+        yield config.model_copy(update={"parties": {**config.parties, name: section.model_copy(update=files)}})
+
+
+def bringing_tables(*fields: str, supplied: bool = True) -> Callable[[Work[P, T]], Work[P, T]]:
+    """Decorate work of a command: tables of this party that are elsewhere are copied for its length, in `bringing`."""
+
+    def decorate(work: Work[P, T]) -> Work[P, T]:
+        @wraps(work)
+        def with_copies(config: HostsConfig, name: str, /, *arguments: P.args, **more: P.kwargs) -> T:
+            with ExitStack() as stack:
+                if name in config.names and any(isinstance(getattr(config.party(name), f), DataSource) for f in fields):
+                    with bringing(config, name, supplied):
+                        config = stack.enter_context(with_tables(config, name, *fields))
+                return work(config, name, *arguments, **more)
+
+        return with_copies
+
+    return decorate
 
 
 @contextmanager
@@ -51,7 +93,7 @@ def training_tables(
         raise ConfigError("--screened must be used without shards: workers read whole tables")
     if parameters.partition == "horizontal" and columns.named("label") is None:
         raise ConfigError(f"parties.{name}.columns must declare a label: by rows, each party has its own labels")
-    test_data = config.party(name).test_data
+    test_data = config.table(name, "test_data")
     if test_data and parameters.test_size:
         raise ConfigError("test_size and test_data must not both be set: each specifies the rows for validation")
 

@@ -32,6 +32,8 @@ from sharewood.job.config import HostsConfig
 from sharewood.job.failures import told_plainly
 from sharewood.job.secrets import Source, named
 from sharewood.job.sections import Strict
+from sharewood.sources.copies import copied
+from sharewood.sources.reference import DataSource, TableSource
 from sharewood.tables.columns import Columns
 from sharewood.tables.files import writable
 from sharewood.tables.tables import TableRows, read_table
@@ -133,8 +135,8 @@ class OwnerSection(Strict):
 
     name: str
     """The name in the owner's certificate."""
-    data: Path
-    """The table to contribute."""
+    data: TableSource
+    """The table to contribute: a file, or `{ data = ..., query = ... }`."""
     columns: Path | None = None
     """Schema file: the type of each column."""
     label: str | None = None
@@ -214,7 +216,9 @@ class OwnerConfig(Strict):
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
         folder = path.absolute().parent
-        placed = {name: folder / value for name, value in config.owner if isinstance(value, Path)}
+        placed: dict[str, Any] = {name: folder / value for name, value in config.owner if isinstance(value, Path)}
+        if isinstance(config.owner.data, DataSource):
+            placed["data"] = config.owner.data.below(folder)
         passphrase = config.passphrase.below(folder) if config.passphrase else None
         changes = {"tls": folder / config.tls, "owner": config.owner.model_copy(update=placed)}
         return config.model_copy(update={**changes, "passphrase": passphrase, **named(sources)})
@@ -237,7 +241,10 @@ def _reasons(lines: Sequence[Channel]) -> Iterator[None]:
 def table_of(config: OwnerConfig) -> TableRows:
     """Read the owner's table. Raises ConfigError, DataError."""
     own = config.owner
-    rows = read_table(own.data, config.columns, TrainConfig.of(missing="all").may_miss)
+    if isinstance(own.data, DataSource):
+        own.data.check_ordered("owner.data")
+    with copied({"data": own.data}) as files:
+        rows = read_table(files["data"], config.columns, TrainConfig.of(missing="all").may_miss)
     if config.by_rows and rows.labels is None:
         raise DataError(f"{own.data}: an owner contributes labels: declare a column as label")
     return rows

@@ -10,6 +10,7 @@ from sharewood.job.apart import Paths, check_apart
 from sharewood.job.config import WRITTEN, HostsConfig
 from sharewood.job.secrets import SecretSource
 from sharewood.report.run import page_beside
+from sharewood.sources.reference import files_of
 
 NOTHING: Paths = MappingProxyType({})
 _READ = "columns", "align_data", "train_data", "test_data", "continue_from", "predict_data"
@@ -28,7 +29,8 @@ def check_paths(config: HostsConfig, name: str, writes: Paths, reads: Paths) -> 
     own = f"parties.{name}."
     outputs = {own + key: path for key in WRITTEN if (path := getattr(section, key))}
     pages = {f"the page of {own}{key}": page_beside(path) for key in _PAGES if (path := getattr(section, key))}
-    inputs = {own + key: path for key in _READ if (path := getattr(section, key))} | dict(_of_host(config, name))
+    inputs = {own + key: path for key in _READ for path in files_of(getattr(section, key))}
+    inputs |= dict(_of_host(config, name))
     chained = {(f"{own}aligned", own + key) for key in _NEXT} | {(f"{own}screened", "--screened")}
     check_apart({**outputs, **writes}, {**inputs, **reads}, chained)
     for (

@@ -22,6 +22,7 @@ from protocols.transport.tcp import Address
 from secure_tree.functions.links import Output
 from secure_tree.public.bounds import Bounds
 from secure_tree.public.config import Method, check_method
+from sharewood.sources.reference import TableSource
 
 _LEAST_TOKEN = 16
 _TOKEN = "the token must be printable ASCII: letters, digits, punctuation"
@@ -89,11 +90,13 @@ class PartySection(Strict):
     """Column of the labels; by rows, `label` by default. By columns, only the party with the labels sets it."""
     weight: str | None = None
     """Column of the row weights."""
-    align_data: Path | None = None
-    """Table that `sharewood align` joins with the other party's table."""
+    align_data: TableSource | None = None
+    """Table that `sharewood align` joins with the other party's table: a file, or `{ data = ..., query = ... }`, as all
+    tables that a party brings.
+    """
     aligned: Path | None = None
     """Table that `sharewood align` writes: the rows whose ids both parties have."""
-    train_data: Path | None = None
+    train_data: TableSource | None = None
     """Table to train on."""
     screened: Path | None = None
     """File of the features that `sharewood explore` names, for `sharewood train --screened`."""
@@ -115,7 +118,7 @@ class PartySection(Strict):
     """Folder of the owners' contributions, which `collect` writes; without it, `train` waits for the owners."""
     minimum_rows: int = Field(default=1, ge=1)
     """Fewest rows that the other party must train on; with fewer, `train` is refused at both parties."""
-    test_data: Path | None = None
+    test_data: TableSource | None = None
     """Table of rows for validation, instead of `test_size`."""
     model: Path | None = None
     """This party's half of the model, `.npz` or `.json`: written by `train`, read by `predict`."""
@@ -125,7 +128,7 @@ class PartySection(Strict):
     """Folder for the checkpoints that `train --resume` continues from."""
     prepared: Path | None = None
     """Correlated randomness that `sharewood prepare` writes and `train` uses once, without a dealer."""
-    predict_data: Path | None = None
+    predict_data: TableSource | None = None
     """Table of the rows to predict."""
     predictions: Path | None = None
     """Table of predictions that `predict` writes."""

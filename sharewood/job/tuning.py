@@ -15,7 +15,7 @@ from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.cross_validation import cross_validate, grid_search
 from secure_tree.public.config import TrainConfig
 from sharewood.job.config import HostsConfig
-from sharewood.job.files import training_tables
+from sharewood.job.files import bringing_tables, training_tables
 from sharewood.job.owners import contributed
 from sharewood.job.session import bringing, connected
 from sharewood.job.work import JobFacts, agree, check_ids, check_minimum, with_ids
@@ -38,6 +38,7 @@ class TuningReport(PartyReport):
     best: dict[str, Any] | None = None
 
 
+@bringing_tables("train_data", "test_data")
 def tune(
     config: HostsConfig, name: str, folds: int, searching: bool, out: Path | None, json: Path | None
 ) -> TuningReport:
@@ -57,7 +58,7 @@ def tune(
         assert isinstance(rows, TableRows), "there are no shards"
         for path in [p for p in (out, json) if p]:
             writable(path)
-        read = InputFiles.of(train_data=config.party(name).train_data)
+        read = InputFiles.of(train_data=config.table(name, "train_data"))
         grid = {key: [tuple(v) if isinstance(v, list) else v for v in values] for key, values in config.grid.items()}
 
     def program(party: Party) -> TuningReport:

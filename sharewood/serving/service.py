@@ -28,6 +28,7 @@ from secure_tree.prediction.reasons import Request, requested, scale_of
 from secure_tree.public.config import Method
 from secure_tree.public.names import columns_behind
 from sharewood.job.config import HostsConfig
+from sharewood.job.files import with_tables
 from sharewood.job.session import connected
 from sharewood.record.keeping import Record
 from sharewood.serving.batches import CLIENTS, Answers, Batches, BatchShape, Opened, Ready, padded
@@ -97,7 +98,6 @@ class Service:
         if not self._owners and not self.settings.halves:
             raise ConfigError(f"{self.refusal}: set serve.halves, or use sharewood predict")
         self.names = self.model.facts.names[layout.features_of(own)]
-        self._table = _table(config, name, self.model) if self._owners and self.refusal else None
         config.credentials(name)
         method: Method = config.predict.method
         if self.settings.halves:
@@ -107,13 +107,11 @@ class Service:
             self.model, method, owners, self.settings.largest_batch, config.predict.mac, self._request()
         )
         self._queue = Queue(self.settings.queue_rows)
-        self._record = Record(
-            config,
-            name,
-            "serve",
-            model=config.party(name).model,
-            predict_data=config.party(name).predict_data if self._table else None,
-        )
+        looked_up = ["predict_data"] if self._owners and self.refusal else []
+        with with_tables(config, name, *looked_up) as here:
+            self._table = _table(here, name, self.model) if looked_up else None
+            files = {field: here.table(name, field) for field in looked_up}
+            self._record = Record(config, name, "serve", model=config.party(name).model, **files)
         folder = config.party(name).served
         if folder and (self.refusal or not keeper(self.model, self._to, own)):
             raise ConfigError(f"parties.{name}.served must be left out: this party learns no predictions of rows")

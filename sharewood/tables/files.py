@@ -151,7 +151,7 @@ def column_names(path: Path) -> list[str]:
     """Return the columns of a file. Raises DataError."""
     with _reading(path):
         if path.suffix == PARQUET:
-            return _checked_names(path, _parquet().read_schema(path).names)
+            return checked_names(path, _parquet().read_schema(path).names)
         with _opened(path) as file:
             return _header(path, next(csv.reader(_bounded(path, file), strict=True), []))
 
@@ -197,10 +197,11 @@ def _header(path: Path, names: list[str]) -> list[str]:
         raise DataError(f"{path}: cells must be separated by commas, and line 1 has {found!r} and no comma")
     if all(map(_is_number, names)) and names != [str(i) for i in range(len(names))]:
         raise DataError(f"{path}: line 1 has numbers only: a CSV file must begin with the names of its columns")
-    return _checked_names(path, names)
+    return checked_names(path, names)
 
 
-def _checked_names(path: Path, names: list[str]) -> list[str]:
+def checked_names(path: object, names: list[str]) -> list[str]:
+    """Return the names of columns. Raises DataError, which begins with `path`, unless each can be a column's."""
     for place, name in enumerate(names):
         if not name.strip():
             raise DataError(f"{path}: column {place + 1} has no name: name it, or remove it")

@@ -29,6 +29,10 @@ def without(package, *words, cwd):
     ("package", "extra", "words"),
     [
         ("pyarrow", "parquet", ["demo", "--data", "a.parquet", "b.parquet"]),
+        ("adbc_driver_postgresql", "sources", ["schema", "postgresql:///loans", "--query", "SELECT 1"]),
+        ("adbc_driver_duckdb", "sources", ["schema", "duckdb:a.parquet", "--query", "SELECT 1"]),
+        ("s3fs", "sources", ["schema", "s3://loans/a.parquet"]),
+        ("pyarrow", "sources", ["schema", "s3://loans/a.parquet"]),
         ("xgboost", "xgboost", ["fed", "secureboost"]),
         ("ray", "cluster", ["demo", "--shards", "2"]),
         ("sklearn", "report", ["demo"]),

@@ -24,6 +24,7 @@ from secure_tree.explore.explore import explore as explore_tables
 from secure_tree.explore.result import Exploration
 from sharewood.commands.options import Audited, Config, FilesKey, Json, PartyName, Passphrase, TableOut
 from sharewood.job.config import HostsConfig
+from sharewood.job.files import bringing_tables
 from sharewood.job.owners import contributed
 from sharewood.job.session import bringing, connected
 from sharewood.job.work import JobFacts, agree, check_ids, of_owners
@@ -78,6 +79,7 @@ def explore(
     print_costs("explored", report, started)
 
 
+@bringing_tables("train_data")
 def explore_party(
     config: HostsConfig, name: str, out: Path | None, json: Path | None, without: Collection[str] = ()
 ) -> tuple[ExplorationReport, Exploration]:

@@ -20,6 +20,7 @@ from protocols.runtime.workers.ray_cluster import ray_cluster
 from protocols.transport.channel import Channel
 from sharewood.commands.options import Config, PartyName, Passphrase
 from sharewood.job.config import HostsConfig
+from sharewood.job.files import bringing_tables
 from sharewood.job.session import bringing
 from sharewood.logs import say
 from sharewood.tables.alignment import align_in_shards, check_folder
@@ -42,6 +43,7 @@ def align(
     say(f"aligned: {kept} of {count} rows have ids that the other party also has")
 
 
+@bringing_tables("align_data", supplied=False)
 def align_tables(config: HostsConfig, name: str, shards: int = 0) -> tuple[int, int]:
     """Join the party's table with the other's on the ids (protocols.psi.alignment); return the rows kept, and all rows.
 

@@ -33,7 +33,7 @@ from secure_tree.monitor.profile import Profile, make_profile
 from secure_tree.monitor.scores import entered
 from sharewood.commands.options import Config, FilesKey, Json, PartyName, Passphrase
 from sharewood.job.config import HostsConfig
-from sharewood.job.files import own_half
+from sharewood.job.files import bringing_tables, own_half
 from sharewood.job.session import bringing, connected
 from sharewood.job.work import JobFacts, agree, check_ids
 from sharewood.logs import in_json, say, say_document
@@ -121,6 +121,7 @@ def monitor(
     print_costs("monitored", report, started)
 
 
+@bringing_tables("train_data")
 def profile_party(config: HostsConfig, name: str) -> Path:
     """Count the rows of `train_data` with the other party, and write this party's half of the profile."""
     with bringing(config, name):
@@ -139,6 +140,7 @@ def profile_party(config: HostsConfig, name: str) -> Path:
     return own.profile
 
 
+@bringing_tables("predict_data")
 def monitor_party(
     config: HostsConfig, name: str, labels: Path | None, json: Path | None, served: Days | None = None
 ) -> MonitoringReport:

@@ -31,7 +31,7 @@ from sharewood.commands.options import (
 )
 from sharewood.job import work
 from sharewood.job.config import HostsConfig
-from sharewood.job.files import check_predictions, own_half, own_ray, rows_to_predict, write_predicted
+from sharewood.job.files import bringing_tables, check_predictions, own_half, own_ray, rows_to_predict, write_predicted
 from sharewood.job.owners import met_to_predict
 from sharewood.job.session import bringing, on_workers
 from sharewood.record.keeping import Record
@@ -65,6 +65,7 @@ def predict(
     print_costs("predicted", predict_rows(job, party, json), started)
 
 
+@bringing_tables("predict_data")
 def predict_rows(config: HostsConfig, name: str, json: Path | None) -> PredictionReport:
     """Predict the party's file with its half of the model, write what it learns as a table, and return a report."""
     with ExitStack() as stack:
@@ -90,10 +91,8 @@ def _predict(config: HostsConfig, name: str, json: Path | None) -> PredictionRep
         out = check_predictions(config, name) if receiver in (None, own) else None
         if json:
             writable(json)
-        read = InputFiles.of(predict_data=config.needs(name, "predict_data"), model=config.party(name).model)
-        record = Record(
-            config, name, "predict", predict_data=config.party(name).predict_data, model=config.party(name).model
-        )
+        files = {"predict_data": config.needs(name, "predict_data"), "model": config.party(name).model}
+        read, record = InputFiles.of(**files), Record(config, name, "predict", **files)
         output, mac = config.predict.output if model.config.logistic else "margin", config.predict.mac
 
     def program(party: Party) -> tuple[np.ndarray, list[Any], PartyCosts]:

@@ -24,7 +24,7 @@ from secure_tree.public.exact import digest
 from secure_tree.training.checkpoint import Checkpoints
 from sharewood.commands.options import Audited, Config, FilesKey, Json, PartyName, Passphrase, RayAddress, Shards
 from sharewood.job.config import HostsConfig
-from sharewood.job.files import own_half, own_ray, training_tables
+from sharewood.job.files import bringing_tables, own_half, own_ray, training_tables
 from sharewood.job.owners import contributed
 from sharewood.job.session import bringing, on_workers
 from sharewood.job.work import fit
@@ -84,6 +84,7 @@ def train(
     print_costs("trained", report, started)
 
 
+@bringing_tables("train_data", "test_data")
 def train_half(
     config: HostsConfig,
     name: str,
@@ -131,10 +132,9 @@ def _train(
                 make_folder(checkpoints.folder)
             stack.enter_context(alone_in(checkpoints.folder))
         own = config.party(name)
-        read = InputFiles.of(train_data=own.train_data, test_data=own.test_data)
-        record = Record(
-            config, name, "train", train_data=own.train_data, test_data=own.test_data, continue_from=own.continue_from
-        )
+        tables = {field: config.table(name, field) for field in ("train_data", "test_data")}
+        read = InputFiles.of(**tables)
+        record = Record(config, name, "train", **tables, continue_from=own.continue_from)
         material = own.prepared
         prepared = Prepared(material, config.names.index(name), config.names, key) if material else None
 

@@ -23,6 +23,7 @@ from sharewood.commands.options import Config, PartyName, one_of
 from sharewood.job.config import HostsConfig
 from sharewood.logs import say
 from sharewood.serving.served import is_served
+from sharewood.sources.reference import files_of
 from sharewood.tables.shards import MANIFEST
 
 KINDS = ("model", "screened", "checkpoints", "prepared", "aligned", "predictions", "served", "revealed", "report")
@@ -81,7 +82,7 @@ class Left:
 def left_by(config: HostsConfig, name: str, reports: tuple[Path, ...] = ()) -> Iterator[Left]:
     """Yield what the runs of a configuration left at a party. Raises ConfigError for another name."""
     party = config.party(name)
-    brought = [path.resolve() for path in (getattr(party, field) for field in _INPUTS) if path]
+    brought = [path.resolve() for field in _INPUTS for path in files_of(getattr(party, field))]
     # What `align` writes is often trained on; it is made from `align_data`.
     if party.aligned and party.align_data:
         brought = [path for path in brought if path != party.aligned.resolve()]

@@ -17,13 +17,15 @@ from rich.table import Table
 from mpc.errors import DataError
 from mpc.host.files import read_bounded, write_bytes
 from secure_tree.model.storage import write_json
-from sharewood.commands.options import Json
+from sharewood.commands.options import Json, Query
 from sharewood.job.apart import check_apart
 from sharewood.logs import in_json, say, say_document
 from sharewood.record.card import card_page, model_card, summaries
 from sharewood.record.keeping import key_file, table_key
 from sharewood.record.verify import Verified, certificates_in, check_equal, verified
 from sharewood.report.digests import keyed_digest
+from sharewood.sources.copies import copied
+from sharewood.sources.reference import named_table
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 
@@ -99,7 +101,10 @@ def card(
 def table(
     ledger: Annotated[Path, typer.Argument(help="A ledger.")],
     number: Annotated[int, typer.Argument(min=0, help="The number of a record.")],
-    file: Annotated[Path, typer.Argument(help="The table, or a folder of tables.")],
+    file: Annotated[
+        str, typer.Argument(help="The table: a file, a folder of tables, postgresql://..., duckdb:FILE or s3://....")
+    ],
+    query: Query = None,
     key: Annotated[str | None, typer.Option(help="The key that the owner of the table has shown.")] = None,
     certificate: Certificate = None,
     authority: Authority = None,
@@ -109,20 +114,23 @@ def table(
     record = next((each for each in found.records if each["number"] == number), None)
     if record is None:
         raise DataError(f"{ledger}: number {number} is not a record")
-    for name, own in record["parties"].items():
-        try:
-            secret = bytes.fromhex(key) if key else table_key(read_bounded(key_file(ledger)), own["token"])
-        except (OSError, ValueError):
-            raise DataError(
-                f"the key must be given by --key, in hexadecimal, or be in {key_file(ledger)}, as its owner has it"
-            ) from None
-        digest = keyed_digest(secret, file)
-        for role, stated in own["tables"].items():
-            if hmac.compare_digest(digest, stated):
-                say(f"{file} is {role} of {name} in number {number}; whoever gets it and this key can check that:")
-                say(secret.hex())
-                return
-    raise DataError(f"{file}: no table of number {number} has this digest, under this key")
+    brought = named_table(file, query)
+    with copied({"table": brought}) as files:
+        for name, own in record["parties"].items():
+            try:
+                secret = bytes.fromhex(key) if key else table_key(read_bounded(key_file(ledger)), own["token"])
+            except (OSError, ValueError):
+                raise DataError(
+                    f"the key must be given by --key, in hexadecimal, or be in {key_file(ledger)}, as its owner has it"
+                ) from None
+            digest = keyed_digest(secret, files["table"])
+            for role, stated in own["tables"].items():
+                if hmac.compare_digest(digest, stated):
+                    found_as = f"{brought} is {role} of {name} in number {number}"
+                    say(f"{found_as}; whoever gets it and this key can check that:")
+                    say(secret.hex())
+                    return
+    raise DataError(f"{brought}: no table of number {number} has this digest, under this key")
 
 
 def _read(where: Sequence[Path], certificate: Sequence[Path] | None, authority: Path | None) -> list[Verified]:

@@ -13,7 +13,7 @@ from mpc.party import Party
 from secure_tree.public.context import OwnerFacts
 from sharewood.commands.options import Config, FilesKey, PartyName, Passphrase
 from sharewood.job.config import HostsConfig
-from sharewood.job.files import training_tables
+from sharewood.job.files import bringing_tables, training_tables
 from sharewood.job.owners import met, shown
 from sharewood.job.session import bringing, connected
 from sharewood.job.work import collect as collect_rows
@@ -31,6 +31,7 @@ def collect(config: Config, party: PartyName, passphrase: Passphrase = None, fil
         say(f"{owner.name}: {owner.rows:,} rows, contribution {owner.id}")
 
 
+@bringing_tables("train_data", "test_data")
 def collect_half(config: HostsConfig, name: str) -> tuple[OwnerFacts, ...]:
     """Collect at one party; return the owners, all of whom have contributed to both parties.
 

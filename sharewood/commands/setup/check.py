@@ -27,7 +27,7 @@ from protocols.transport.tls import NO_SESSION, why_refused
 from sharewood.client import Client
 from sharewood.commands.options import Config
 from sharewood.job.config import HostsConfig
-from sharewood.job.files import own_half, own_ray, rows_to_predict, training_tables
+from sharewood.job.files import own_half, own_ray, rows_to_predict, training_tables, with_tables
 from sharewood.job.owners import ONLY_CHECKS, OwnerConfig, shown_upload
 from sharewood.logs import in_json, say, say_document
 from sharewood.serving.asking import ClientConfig
@@ -193,16 +193,16 @@ def _files(config: HostsConfig, name: str) -> Iterator[Finding]:
 
 
 def _training(config: HostsConfig, name: str) -> str:
-    with own_ray(config, name):
-        _, rows, validation = training_tables(config, name)
+    with own_ray(config, name), with_tables(config, name, "train_data", "test_data") as here:
+        _, rows, validation = training_tables(here, name)
     held = f", and {len(validation.features)} rows for validation" if validation else ""
     counts = f"{len(rows.features)} rows, {rows.columns} feature columns{held}"
     return f"{config.party(name).train_data} has {counts}"
 
 
 def _prediction(config: HostsConfig, name: str) -> str:
-    with own_ray(config, name):
-        rows = rows_to_predict(config, name, own_half(config, name))
+    with own_ray(config, name), with_tables(config, name, "predict_data") as here:
+        rows = rows_to_predict(here, name, own_half(config, name))
     return f"{config.party(name).predict_data} has {len(rows.features)} rows with the features of the model"
 
 

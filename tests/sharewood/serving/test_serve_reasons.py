@@ -197,7 +197,7 @@ def test_what_a_batch_costs(kind, source):
         # What is not explained costs what it costs where nothing is.
         assert (beside.rounds, beside.sent, beside.received) == (without.rounds, without.sent, without.received)
         assert [type(one) for one in beside.requests] == [type(one) for one in without.requests]
-        # Seven more rounds for the ranks, a message with the names, and one in which the rows are masked as a matrix or,
+        # Seven more rounds for the ranks, a message with the names, and one in which rows are masked as a matrix or,
         # without a dealer, values are fixed for the batch.
         assert explaining.demand(BatchShape(0, rows, True), masks).rounds == without.rounds + 9
 

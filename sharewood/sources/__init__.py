@@ -1,0 +1,1 @@
+"""Tables that are not files here: databases and object stores, copied to a private folder while a command runs."""
