@@ -91,6 +91,8 @@ class PartySection(Strict):
     """Column of the row weights."""
     align_data: Path | None = None
     """Table that `sharewood align` joins with the other party's table."""
+    align_on: tuple[str, ...] = ()
+    """Columns that `sharewood align` joins on, in place of the id: as many at both parties, in the same order."""
     aligned: Path | None = None
     """Table that `sharewood align` writes: the rows whose ids both parties have."""
     train_data: Path | None = None
