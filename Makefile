@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-long bench lint docs sbom clean
+.PHONY: demo test test-long bench lint docs sbom bundle clean
 
 demo: $(STAMP)
 	$(BIN)/sharewood demo
@@ -38,6 +38,20 @@ sbom:
 	out/sbom/tool/bin/pip install --quiet cyclonedx-bom
 	out/sbom/tool/bin/cyclonedx-py environment out/sbom/package/bin/python --pyproject pyproject.toml \
 		--of JSON -o out/sbom/sharewood.cdx.json
+
+# All wheels of an installation, with their hashes, for hosts without internet: docs/offline.md. FOR="--platform ..."
+# chooses another platform or Python.
+EXTRAS ?= align,parquet,report,serve
+FOR    ?=
+bundle:
+	rm -rf out/bundle
+	$(PYTHON) -m venv out/bundle/tool
+	out/bundle/tool/bin/pip wheel --quiet --no-deps --wheel-dir out/bundle/wheels .
+	out/bundle/tool/bin/pip download --quiet --only-binary :all: $(FOR) --dest out/bundle/wheels \
+		"$$(ls out/bundle/wheels/sharewood-*.whl)[$(EXTRAS)]"
+	rm -r out/bundle/tool
+	cd out/bundle/wheels && sha256sum *.whl | \
+		awk '{split($$2, part, "-"); print part[1] "==" part[2] " --hash=sha256:" $$1}' > ../requirements.txt
 
 # CrypTen's metadata names packages that no longer exist, so it goes in without them, after what it needs.
 $(STAMP): pyproject.toml

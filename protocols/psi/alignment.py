@@ -1,91 +1,84 @@
-"""The rows that all parties have: private set intersection of their ids, with openmined-psi.
+"""The rows that all parties have: private set intersection of their ids, by Diffie and Hellman.
 
 Functionality  ids of the guest and of every host -> to each party, its rows of the common ids, all in the same order
-Messages       guest <-> each host: an ECDH-PSI over the curve P-256 (request, response and set-up); then the
-               guest sends the common ids to every host
-Security       semi-honest. With one host, each party learns the common ids and how many ids the other has, and
-               nothing about an id that it does not have itself: it sees only a point of the curve, blinded by a key
-               that is used once. The common ids are sorted as text, so their order reveals nothing about other rows.
+Messages       guest <-> each host: its ids as masked points, 32 bytes each, the host's sorted        (one round)
+               each host -> guest: the guest's points, masked by both, 16 bytes of each
+               guest -> each host: the common ids
+Cost           n ids of the guest, m of a host: 48 n + 32 m bytes, and the common ids; each party computes one hash to
+               the curve for each of its ids, and n + m products
+Security       semi-honest, by the decisional Diffie-Hellman assumption in the subgroup of prime order of Curve25519,
+               with BLAKE2b as a random oracle. With one host, each party learns the common ids and how many ids the
+               other has, and nothing about an id that it does not have itself: it sees only a point that is masked
+               by a key that is used once. Elligator 2 reaches half of the curve: the simulator rejects points that it
+               does not reach. The common ids are sorted as text, and a host's points as bytes, so their order reveals
+               nothing about other rows. `pad` adds points that stand for no id, up to a multiple of it, so that the
+               number of points bounds that of the ids. Points of small order, not reduced or repeated are refused
                With several hosts the protocol runs between the guest and each of them, so the guest also learns
                its intersection with each host; the hosts learn only the ids common to all
-Source         Meadows 1986; Huberman, Franklin and Hogg, EC 1999
+Source         Meadows, S&P 1986; Huberman, Franklin and Hogg, EC 1999
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from types import ModuleType
 
 import numpy as np
 import pandas as pd
 
-from mpc.errors import ConfigError, DataError, ProtocolDesync
-from mpc.host.extras import install
+from mpc.errors import DataError, ProtocolDesync
+from protocols.psi.points import POINT, hashed, masked, read_points
 from protocols.transport.channel import Channel
-from protocols.transport.frames import DATA_LIMIT, FACTS_LIMIT
+from protocols.transport.frames import DATA_LIMIT
 
 NONE_IN_COMMON = "ids: the parties have none in common; ids are compared as text"
-_COUNT, _REQUEST, _RESPONSE, _COMMON = (f"align.{step}" for step in ("count", "request", "response", "common"))
-_NO_FALSE_POSITIVES = 1e-12  # ignored: the RAW structure has no false positives
+_POINTS, _TWICE, _COMMON = (f"align.{step}" for step in ("points", "twice", "common"))
+# Bytes of a point that are compared: 10^7 ids of each party collide with probability 2^-81.
+_TAG = 16
 
 
-def align_guest(hosts: Mapping[str, Channel], ids: Sequence[object]) -> np.ndarray:
-    """ids, one per row -> the rows of the common ids, int64, sorted by the ids as text. Raises DataError."""
-    return _some(_guest(hosts, _checked(ids)))
+def align_guest(hosts: Mapping[str, Channel], ids: Sequence[object], pad: int = 1) -> np.ndarray:
+    """ids, one per row -> the rows of the common ids, int64, sorted by the ids as text. Raises DataError.
+
+    pad: the number of points that the hosts see is a multiple of it.
+    """
+    return _some(_guest(hosts, _checked(ids), pad))
 
 
-def align_host(guest: Channel, ids: Sequence[object]) -> np.ndarray:
+def align_host(guest: Channel, ids: Sequence[object], pad: int = 1) -> np.ndarray:
     """Run the host's part: return its rows of the common ids, int64, in the guest's order. Raises DataError."""
-    return _some(_host(guest, _checked(ids)))
+    return _some(_host(guest, _checked(ids), pad))
 
 
-def align_shard(peer: Channel, rank: int, ids: Sequence[object]) -> np.ndarray:
+def align_shard(peer: Channel, rank: int, ids: Sequence[object], pad: int = 1) -> np.ndarray:
     """Align one shard, which may have no ids, or none in common; party 0 is the guest.
 
     Shards are aligned one after another, or each over its own channel: no process holds all ids.
     """
     own = _checked(ids) if len(ids) else []
-    theirs = peer.exchange_public(_COUNT, len(own), FACTS_LIMIT)
-    if type(theirs) is not int or theirs < 0:
-        raise ProtocolDesync(f"{peer.peer} must send its number of ids")
-    if not own or not theirs:
-        return np.zeros(0, np.int64)
-    return _guest({peer.peer: peer}, own) if rank == 0 else _host(peer, own)
+    return _guest({peer.peer: peer}, own, pad) if rank == 0 else _host(peer, own, pad)
 
 
-def _guest(hosts: Mapping[str, Channel], own: list[str]) -> np.ndarray:
-    library = psi()
-    parties = {name: library.client.CreateWithNewKey(True) for name in hosts}
+def _guest(hosts: Mapping[str, Channel], own: list[str], pad: int) -> np.ndarray:
+    points, keys = hashed(_padded(own, pad)), {name: os.urandom(POINT) for name in hosts}
+    theirs = {name: _exchanged(channel, masked(points, keys[name])) for name, channel in hosts.items()}
+    common = set(own)
     for name, channel in hosts.items():
-        channel.send(_REQUEST, (len(own), parties[name].CreateRequest(own).SerializeToString()))
-    common = np.ones(len(own), bool)
-    for name, channel in hosts.items():
-        answer = channel.receive(_RESPONSE, DATA_LIMIT)
-        try:
-            setup, response = answer
-            found = parties[name].GetIntersection(
-                library.ServerSetup.FromString(setup), library.Response.FromString(response)
-            )
-        except Exception as error:  # the library and protobuf raise their own kinds
-            raise ProtocolDesync(f"{name} sent a malformed intersection: {error}") from error
-        common &= np.isin(np.arange(len(own)), found)
-    shared = sorted(np.array(own, object)[common])
+        found = {point[:_TAG] for point in _masked(channel, theirs[name], keys[name])}
+        answer = channel.receive(_TWICE, DATA_LIMIT)
+        if type(answer) is not bytes or len(answer) != _TAG * len(points):
+            raise ProtocolDesync(f"{name} must return {_TAG} bytes for each of {len(points)} points")
+        common &= {text for row, text in enumerate(own) if answer[_TAG * row : _TAG * (row + 1)] in found}
+    shared = sorted(common)
     for channel in hosts.values():
         channel.send(_COMMON, shared)
     return _rows(own, shared)
 
 
-def _host(guest: Channel, own: list[str]) -> np.ndarray:
-    library = psi()
-    party = library.server.CreateWithNewKey(True)
-    question = guest.receive(_REQUEST, DATA_LIMIT)
-    try:
-        count, request = question
-        response = party.ProcessRequest(library.Request.FromString(request))
-        setup = party.CreateSetupMessage(_NO_FALSE_POSITIVES, count, own, library.DataStructure.RAW)
-    except Exception as error:  # the library and protobuf raise their own kinds
-        raise ProtocolDesync(f"{guest.peer} sent a malformed request: {error}") from error
-    guest.send(_RESPONSE, (setup.SerializeToString(), response.SerializeToString()))
+def _host(guest: Channel, own: list[str], pad: int) -> np.ndarray:
+    key = os.urandom(POINT)
+    theirs = _exchanged(guest, sorted(masked(hashed(_padded(own, pad)), key)))
+    guest.send(_TWICE, b"".join(point[:_TAG] for point in _masked(guest, theirs, key)))
     shared = guest.receive(_COMMON, DATA_LIMIT)
     if type(shared) is not list or any(type(each) is not str for each in shared) or shared != sorted(set(shared)):
         raise ProtocolDesync(f"{guest.peer} must name the common ids in order, each once")
@@ -94,14 +87,27 @@ def _host(guest: Channel, own: list[str]) -> np.ndarray:
     return _rows(own, shared)
 
 
-def psi() -> ModuleType:
-    """Import openmined-psi. Raises ConfigError if it is not installed."""
+def _padded(own: list[str], pad: int) -> list[bytes]:
+    """Return the ids, and random ones up to a multiple of `pad`; at least one."""
+    return [text.encode() for text in own] + [os.urandom(POINT) for _ in range(-len(own) % pad if own else pad)]
+
+
+def _exchanged(peer: Channel, points: list[bytes]) -> list[bytes]:
+    """Send masked points, and return the peer's. Raises ProtocolDesync."""
+    told = peer.exchange_public(_POINTS, b"".join(points), DATA_LIMIT)
+    if type(told) is not bytes:
+        raise ProtocolDesync(f"{peer.peer} must send its ids as points")
     try:
-        from private_set_intersection import python
-    except ImportError:
-        needs = "private set intersection needs openmined-psi, which is not installed"
-        raise ConfigError(f"{needs}: {install('align')}") from None
-    return python
+        return read_points(told)
+    except ValueError as error:
+        raise ProtocolDesync(f"{peer.peer} sent malformed points: {error}") from None
+
+
+def _masked(peer: Channel, theirs: list[bytes], key: bytes) -> list[bytes]:
+    try:
+        return masked(theirs, key)
+    except ValueError as error:
+        raise ProtocolDesync(f"{peer.peer} sent malformed points: {error}") from None
 
 
 def _checked(ids: Sequence[object]) -> list[str]:

@@ -125,7 +125,7 @@ def secureboost(
     A column `id` in all files aligns their rows privately. With --config and --party, this host is one party over
     mutual TLS, with files and parameters from the TOML file: see docs/secureboost.md.
     """
-    _installed("private_set_intersection", "secureboost")
+    _installed("nacl", "secureboost")
     from sharewood.baselines import by_columns, column_hosts
 
     if config_file or party or predict:

@@ -94,6 +94,8 @@ class PartySection(Strict):
     """Table that `sharewood align` joins with the other party's table: a file, or `{ data = ..., query = ... }`, as all
     tables that a party brings.
     """
+    align_on: tuple[str, ...] = ()
+    """Columns that `sharewood align` joins on, in place of the id: as many at both parties, in the same order."""
     aligned: Path | None = None
     """Table that `sharewood align` writes: the rows whose ids both parties have."""
     train_data: TableSource | None = None

@@ -28,11 +28,14 @@ from sharewood.tables.tables import needed_ids
 _FILE, _ROW = "\0file", "\0row"
 
 
-def align_in_shards(peer: Channel, rank: int, source: Path, columns: Columns, count: int, out: Path) -> tuple[int, int]:
+def align_in_shards(
+    peer: Channel, rank: int, source: Path, columns: Columns, count: int, out: Path, pad: int = 1
+) -> tuple[int, int]:
     """Divide `source` and join it with the other party's table into the folder `out`; return the rows kept, and all
     rows.
 
-    Ray must be running. `out` is created, or replaced if it is the result of such a division. Raises DataError.
+    Ray must be running. `out` is created, or replaced if it is the result of such a division. `pad`: as of
+    protocols.psi.alignment. Raises DataError.
     """
     key = agree_on_shards(peer, rank, count)
     suffix = table_files(source)[0].suffix
@@ -44,7 +47,7 @@ def align_in_shards(peer: Channel, rank: int, source: Path, columns: Columns, co
         make_folder(joined)
         for shard in range(count):
             frame, ids = gather(source, columns, partial / "pieces", shard)
-            rows = align_shard(peer, rank, ids.tolist())
+            rows = align_shard(peer, rank, ids.tolist(), pad)
             kept.append(len(rows))
             if len(rows):
                 write_frame(joined / f"shard-{shard:05d}-of-{count:05d}{suffix}", frame.iloc[rows])

@@ -81,6 +81,8 @@ class Columns:
 
     known: dict[str, Column]
     source: str | None = None
+    keys: tuple[str, ...] = ()
+    """Columns that tables are joined on, in place of the id."""
 
     @property
     def complete(self) -> bool:

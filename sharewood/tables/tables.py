@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -159,7 +160,9 @@ def read_frame(path: Path, columns: Columns, verbatim: bool = False) -> pd.DataF
 
 
 def needed_ids(place: Place, frame: pd.DataFrame, columns: Columns) -> pd.Series:
-    """Return the ids of a table as text. Raises DataError if it has none."""
+    """Return the ids of a table as text, or what it is joined on. Raises DataError if it has none."""
+    if columns.keys:
+        return _joined_keys(place, frame, columns.keys)
     ids = ids_of(place, frame, columns)
     if ids is None:
         raise DataError(f"{place} has no id column; its columns are {', '.join(frame)}")
@@ -343,8 +346,21 @@ def check_no_ids(path: Path, features: pd.DataFrame) -> None:
 def ids_of(place: Place, frame: pd.DataFrame, columns: Columns) -> pd.Series | None:
     """Return the ids of rows as text, if there are any. Raises DataError."""
     name = columns.named("id")
-    if name is None or name not in frame:
-        return None
+    return None if name is None or name not in frame else _texts(place, frame, name)
+
+
+def _joined_keys(place: Place, frame: pd.DataFrame, keys: tuple[str, ...]) -> pd.Series:
+    """Return one column as it is, or a JSON list of several: no two lists of texts have the same text."""
+    if lacking := [name for name in keys if name not in frame]:
+        raise DataError(f"{place} has no {listed(lacking)}, which align_on names; its columns are {', '.join(frame)}")
+    texts = [_texts(place, frame, name) for name in keys]
+    if len(keys) == 1:
+        return texts[0]
+    joined = [json.dumps(cells, ensure_ascii=False) for cells in zip(*texts, strict=True)]
+    return pd.Series(joined, frame.index, dtype=object, name=", ".join(keys))
+
+
+def _texts(place: Place, frame: pd.DataFrame, name: str) -> pd.Series:
     check_plain(place.path, name, frame[name])
     if frame[name].dtype.kind == "f":
         raise DataError(f"{place}: column {name!r}: ids must be text or whole numbers, got fractions or gaps")

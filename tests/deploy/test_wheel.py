@@ -1,4 +1,4 @@
-"""The wheel and the container's steps in fresh environments, outside the checkout; they need a package registry."""
+"""The wheel, the container and a bundle in fresh environments, outside the checkout; they need a package registry."""
 
 import json
 import os
@@ -139,3 +139,33 @@ def test_the_steps_of_the_containerfile(tmp_path, open_folder, source, clean):
     python = Path(program).with_name("python")
     assert str(tmp_path / "opt") in outside([python, "job.py"], open_folder, **variables)
     assert "fastapi" in outside([python, "-c", "import sharewood.serving.http as h; print(h.FastAPI)"], open_folder)
+
+
+@pytest.mark.long
+def test_a_bundle_installs_without_an_index(tmp_path, open_folder, source, clean):
+    subprocess.run(["make", "bundle", f"PYTHON={sys.executable}", "EXTRAS=align"], cwd=source, check=True, env=clean)
+    bundle = source / "out" / "bundle"
+    lines = (bundle / "requirements.txt").read_text().splitlines()
+    wheels = sorted((bundle / "wheels").iterdir())
+    assert len(lines) == len(wheels) and all(
+        re.fullmatch(r"\S+==\S+ --hash=sha256:[0-9a-f]{64}", line) for line in lines
+    )
+    assert not any((bundle / name).exists() for name in ("tool", "venv"))
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    install = [python, "-m", "pip", "install", "--no-index", "--find-links", "wheels", "--require-hashes"]
+    install += ["--no-compile", "-r", "requirements.txt"]
+    # No configuration of pip, and a proxy where nobody listens.
+    alone = {"PATH": clean["PATH"], "PIP_CONFIG_FILE": os.devnull, "HTTPS_PROXY": "http://127.0.0.1:9"}
+
+    (changed,) = (bundle / "wheels").glob("typer-*.whl")
+    wheel = changed.read_bytes()
+    changed.write_bytes(wheel + b"\0")
+    refused = subprocess.run(install, cwd=bundle, env=alone, capture_output=True, text=True, timeout=500)
+    assert refused.returncode and "DO NOT MATCH THE HASHES" in refused.stderr
+    changed.write_bytes(wheel)
+
+    subprocess.run(install, cwd=bundle, env=alone, check=True, timeout=500)
+    (open_folder / "job.py").write_text(JOB)
+    assert outside([python, "job.py"], open_folder).strip().startswith(str(tmp_path / "venv"))
+    assert "nacl" in outside([python, "-c", "from protocols.psi.points import sodium; print(sodium())"], open_folder)

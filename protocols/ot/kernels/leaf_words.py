@@ -85,4 +85,5 @@ def add_at_plainly(sums: np.ndarray, places: np.ndarray, words: np.ndarray) -> N
     np.add.at(sums, places, words)
 
 
-add_at = add_at_compiled if HAS_AES_NI else add_at_plainly
+# numba sets its configuration as attributes at run time.
+add_at = add_at_plainly if numba.config.DISABLE_JIT else add_at_compiled  # type: ignore[attr-defined]

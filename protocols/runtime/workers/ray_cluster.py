@@ -67,6 +67,8 @@ def ray_cluster(address: str | None = None, workers: int | None = None, trusted:
     """
     # Choose the new behaviour, so that Ray does not warn about it on every start.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # A Ray that is started here reports its use to nobody.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     check_ray()
     import ray
 

@@ -1,6 +1,7 @@
 """Join this party's table with the other's on their ids, and write the common rows in the same order.
 
-Each party learns the common ids, and the number of the other party's ids. No dealer is needed.
+Each party learns the common ids, and the number of the other party's ids, or with --pad there an upper
+bound of it. No dealer is needed.
 
 Example: sharewood align --config party_a.toml --party party_a
 """
@@ -8,11 +9,13 @@ Example: sharewood align --config party_a.toml --party party_a
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from protocols.psi.alignment import align_guest, align_host, psi
+from protocols.psi.alignment import align_guest, align_host
+from protocols.psi.points import sodium
 from protocols.psi.shards import agree_on_shards
 from protocols.runtime.hosts import run_pair
 from protocols.runtime.workers.keeper import run_apart
@@ -34,25 +37,29 @@ def align(
     shards: Annotated[
         int, typer.Option(min=0, max=4096, help="Write a folder of this many files; no process holds the whole table.")
     ] = 0,
+    pad: Annotated[
+        int,
+        typer.Option(min=1, max=1 << 24, help="Fill up the ids to a multiple of this, to hide their exact number."),
+    ] = 1,
     passphrase: Passphrase = None,
 ) -> None:
     job = HostsConfig.read(config, passphrase=passphrase)
     if shards:
         run_apart()
-    kept, count = align_tables(job, party, shards)
+    kept, count = align_tables(job, party, shards, pad)
     say(f"aligned: {kept} of {count} rows have ids that the other party also has")
 
 
 @bringing_tables("align_data", supplied=False)
-def align_tables(config: HostsConfig, name: str, shards: int = 0) -> tuple[int, int]:
+def align_tables(config: HostsConfig, name: str, shards: int = 0, pad: int = 1) -> tuple[int, int]:
     """Join the party's table with the other's on the ids (protocols.psi.alignment); return the rows kept, and all rows.
 
     Each party writes its own rows of the common ids, in the same order; with `shards`, into a folder of that many
-    files.
+    files. `pad`: as of protocols.psi.alignment.
     """
     with bringing(config, name, supplied=False):
-        psi()
-        columns = config.columns(name)
+        sodium()
+        columns = replace(config.columns(name), keys=config.party(name).align_on)
         source, out = config.needs(name, "align_data"), config.needs(name, "aligned")
         if shards:
             check_folder(out)
@@ -62,9 +69,9 @@ def align_tables(config: HostsConfig, name: str, shards: int = 0) -> tuple[int, 
 
     def program(peer: Channel) -> tuple[int, int]:
         if shards:
-            return align_in_shards(peer, rank, source, columns, shards, out)
+            return align_in_shards(peer, rank, source, columns, shards, out, pad)
         agree_on_shards(peer, rank, 0)
-        rows = align_guest({peer.peer: peer}, ids) if rank == 0 else align_host(peer, ids)
+        rows = align_guest({peer.peer: peer}, ids, pad) if rank == 0 else align_host(peer, ids, pad)
         write_frame(out, frame.iloc[rows])
         return len(rows), len(frame)
 

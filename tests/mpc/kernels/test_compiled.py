@@ -66,6 +66,47 @@ ELSEWHERE = {
 }
 
 
+# numba is told that it compiles for an Arm processor with the extension `aes`, and no kernel may name what x86 has.
+ARM = """
+from llvmlite import ir
+from numba.core.codegen import JITCPUCodegen
+JITCPUCodegen.magic_tuple = lambda self: ("aarch64-unknown-linux-gnu", "neoverse-v1", "+aes,+neon,+sha2,+sve")
+declared = ir.Module.declare_intrinsic
+def declare(module, name, *rest):
+    assert ".x86." not in name, f"{name} on Arm"
+    return declared(module, name, *rest)
+ir.Module.declare_intrinsic = declare
+"""
+STREAMS = """
+from protocols.offline.streams import Streams
+of = Streams(b"seed", b"nonce")
+assert np.array_equal(of.draw(3, 5, 1000), of.draw_portably(3, 5, 1000))
+"""
+PROTOCOLS = "from tests.protocols.ot.pairs import check_everything; check_everything()"
+
+
+def probed(program, folder):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    child = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr[-2000:]
+    return child.stdout.strip()
+
+
+def test_on_arm_no_instruction_of_x86_is_chosen(tmp_path):
+    assert probed(ARM + PROBE + STREAMS, tmp_path) == "False 128"
+
+
+@pytest.mark.long
+def test_oblivious_transfers_on_arm(tmp_path):
+    probed(ARM + PROTOCOLS, tmp_path)
+
+
+def test_a_kernel_of_x86_would_be_noticed(tmp_path):
+    """The check above fails if this processor's choice is made on Arm."""
+    program = ARM + "from mpc.kernels import aes\ntry:\n    aes.schedule(__import__('numpy').zeros(4, 'u4'))\n"
+    assert "aesenclast on Arm" in probed(program + "except Exception as error:\n    print(error)", tmp_path)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_kernels_run_for_other_processors(name, tmp_path):

@@ -80,7 +80,16 @@ def test_shards_together_have_the_common_ids():
     assert sorted(one for ids in first for one in ids) == sorted(set(tables[0]) & set(tables[1]))
 
 
-@pytest.mark.parametrize("told", [None, -1, "3", 2.0])
-def test_a_malformed_count_is_refused(told):
-    first, _ = both([lambda p: align_shard(p, 0, ["a"]), lambda p: p.exchange_public("align.count", told, 4096)])
-    assert isinstance(first, ProtocolDesync) and "must send its number of ids" in str(first)
+def test_padding_hides_how_many_ids_a_shard_has():
+    def job(rank, ids):
+        def run(peer):
+            rows = align_shard(peer, rank, ids, pad=8)
+            return rows.tolist(), peer.payload_sent
+
+        return run
+
+    results = [both([job(0, list(ids)), job(1, ["b"])]) for ids in ("", "a", "abc", "abcdefgh")]
+    assert [first[0] for first, _ in results] == [[], [], [1], [1]] and results[2][1][0] == [0]
+    # The guest's points, and the host's answer about them: as many for no id as for eight.
+    assert len({host[1] for _, host in results}) == 1
+    assert results[0][0][1] == results[1][0][1] and results[2][0][1] == results[3][0][1]

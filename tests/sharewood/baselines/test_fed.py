@@ -161,7 +161,7 @@ def test_virtual_samples_with_secure_sums(files, capsys, engine, request):
 
 
 def test_secureboost_aligns_files_by_id(files, capsys):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     pytest.importorskip("heu")
     table = rows(120, 0)
     guest, host = table[["id", "y", "b"]][:110], table[["id", "label", "c"]][20:].sample(frac=1, random_state=1)
@@ -180,7 +180,7 @@ def test_secureboost_aligns_files_by_id(files, capsys):
 
 
 def test_secureboost_on_the_built_in_set_is_as_good_as_xgboost(files):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     pytest.importorskip("heu")
     files()
     fed("secureboost", "--parties", 3, *TINY_SB, "--trees", 4, "--json", "r.json")
@@ -193,7 +193,7 @@ def test_secureboost_on_the_built_in_set_is_as_good_as_xgboost(files):
     [("multi:softprob", {"accuracy", "logloss"}), ("count:poisson", {"rmse", "mae", "poisson_nloglik"})],
 )
 def test_secureboost_on_classes_and_counts_with_noise_and_missing_values(files, objective, measures):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     pytest.importorskip("heu")
     table = rows(150, 0).drop(columns="id")
     table["y"] = np.digitize(table["label"], [-0.5, 0.5])
@@ -278,7 +278,7 @@ def test_a_benchmark_has_the_defaults_of_python(monkeypatch, tmp_path):
 
 
 def test_a_guest_with_labels_only(files, capsys):
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     pytest.importorskip("heu")
     table = rows(120, 0)
     guest, host = table[["id", "y"]], table[["id", "label", "b"]][10:]

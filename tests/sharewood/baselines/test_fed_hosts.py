@@ -20,7 +20,7 @@ NAMES = "bank", "telco", "registry"
 @pytest.fixture
 def job(tmp_path):
     """Keys, tables and the documented files of three parties; a file NAME.toml for each."""
-    pytest.importorskip("private_set_intersection")
+    pytest.importorskip("nacl")
     keygen(tmp_path / "keys", NAMES[0], list(NAMES[1:]))
     address = f"127.0.0.1:{free_port()}"
     for name, example in zip(NAMES, ("guest", "host", "host"), strict=True):

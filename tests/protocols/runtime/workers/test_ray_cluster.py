@@ -40,6 +40,18 @@ def starts(monkeypatch):
     return found
 
 
+def test_a_ray_that_is_started_reports_to_nobody(starts, monkeypatch):
+    from ray._common.usage import usage_lib
+
+    for given, expected in ((None, False), ("1", True)):
+        monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
+        if given:
+            monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", given)
+        with ray_cluster(workers=2):
+            assert usage_lib.usage_stats_enabled() is expected
+    assert [environment["RAY_USAGE_STATS_ENABLED"] for _, environment, _ in starts] == ["0", "1"]
+
+
 def test_a_random_token_is_required_before_ray_starts(starts):
     from ray._raylet import get_authentication_mode
 

@@ -62,7 +62,40 @@ def test_ids_that_cannot_be_joined(tables, monkeypatch, capsys, party, table, se
 
 
 def test_without_the_library(tables, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "private_set_intersection", None)
+    monkeypatch.setitem(sys.modules, "nacl", None)
     monkeypatch.setattr(align, "run_pair", lambda *_: pytest.fail("it connects"))
     said = complaint(monkeypatch, capsys, "align", "--config", tables / "party_b.toml", "--party", "party_b")
-    assert f"needs openmined-psi, which is not installed: {install('align')}" in said
+    assert f"needs PyNaCl, which is not installed: {install('align')}" in said
+
+
+def test_several_columns_are_joined_on_and_counts_are_padded(tables):
+    for party, on in (("party_a", '["bank", "customer"]'), ("party_b", '["iban", "no"]')):
+        path = tables / f"{party}.toml"
+        path.write_text(path.read_text().replace("align_data", f"align_on = {on}\nalign_data"))
+    rows = ['x,"a, b",7', "y,a,7", 'z,"a"", ""b",7', "w,a,07", 'v,"ä",8']
+    (tables / "all_a.csv").write_text("\n".join(["v,bank,customer", *rows]) + "\n")
+    # The cells of one key are not those of another that has the same letters.
+    iban = ["a, b", "a", 'a", "b', "a", "ä"]
+    pd.DataFrame({"no": [7, 70, 7, 77, 8], "iban": iban}).to_parquet(tables / "all_b.parquet")
+    said = both("align", "--pad", "8", cwd=tables)
+    assert all("3 of 5 rows" in text for text in said)
+    assert sorted(pd.read_csv(tables / "a.csv")["v"]) == ["v", "x", "z"]
+    joined = pd.read_parquet(tables / "b.parquet")
+    assert list(zip(joined["iban"], joined["no"], strict=True)) == [
+        (bank, int(no)) for bank, no in pd.read_csv(tables / "a.csv", dtype=str)[["bank", "customer"]].to_numpy()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ("bank,x\na,1\n", "all_a.csv has no column 'customer', which align_on names; its columns are bank, x"),
+        ("bank,customer\na,1\nb,1\na,1\n", "column 'bank, customer', line 4: id '[\"a\", \"1\"]' appears twice"),
+        ("bank,customer\na,1\nb,\n", "column 'customer', line 3: the id is missing"),
+    ],
+)
+def test_keys_that_cannot_be_joined(tables, monkeypatch, capsys, table, sentence):
+    path = tables / "party_a.toml"
+    path.write_text(path.read_text().replace("align_data", 'align_on = ["bank", "customer"]\nalign_data'))
+    (tables / "all_a.csv").write_text(table)
+    assert sentence in complaint(monkeypatch, capsys, "align", "--config", path, "--party", "party_a")
