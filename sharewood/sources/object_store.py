@@ -31,7 +31,7 @@ def rows_of_files(source: DataSource) -> Iterator[tuple[pa.Schema, Iterator[pa.R
 
     with _told(source):
         store = s3fs.S3FileSystem(config_kwargs=_WAITS, skip_instance_cache=True, **_keys(source))
-        paths = sorted(store.glob(source.data))
+        paths = sorted(store.glob(source.data.partition("://")[2]))
     if not paths:
         raise DataError(f"{source}: there is no such file")
 

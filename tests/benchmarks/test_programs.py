@@ -28,6 +28,7 @@ FOLDER = {
         "owners",
         "plot_secureboost",
         "reasons",
+        "sources",
         "two_runs",
     ),
 }

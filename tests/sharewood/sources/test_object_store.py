@@ -38,7 +38,7 @@ def test_the_rows_of_all_files_are_read_in_the_order_of_their_names(store):
     frame = read()
     assert (frame["id"] == np.arange(170_000)).all() and list(frame["shop"].unique()) == ["a", "b"]
     pd.testing.assert_frame_equal(
-        read(DataSource(data="s3://loans/parts/2.parquet")), frame[150_000:].reset_index(drop=True)
+        read(DataSource(data="S3://loans/parts/2.parquet")), frame[150_000:].reset_index(drop=True)
     )
 
 

@@ -52,7 +52,7 @@ def test_sources_are_shown_without_user_and_options(given, shown, name):
         f"s3://lake/x.parquet?secret={SECRET}.parquet",
         f"mysql://ann:{SECRET}@db.bank/loans",
         f"https://ann:{SECRET}@db.bank/loans.parquet",
-        {"data": f"postgresql://ann:{SECRET}@db.bank/loans", "qeury": QUERY},
+        {"data": f"postgresql://ann:{SECRET}@db.bank/loans", "quer": QUERY},
         {"data": f"postgresql://ann:{SECRET}@db.bank/loans", "query": 7},
         {"data": f"postgresql://ann:{SECRET}@db.bank/loans", "query": QUERY, "password": SECRET},
         {"data": [f"postgresql://ann:{SECRET}@db.bank/loans"], "query": QUERY},
