@@ -15,7 +15,7 @@ from mpc.errors import ConfigError, DataError, PeerFailure, ProtocolDesync, Shar
 from mpc.matrix.fixed_operand import fix, multiply_fixed
 from mpc.party import Party
 from mpc.protocol.evidence import Bits, public, word
-from mpc.rounds import Begun, exchange_words
+from mpc.rounds import Begun, exchange_words, replying
 from mpc.shares import AShare
 from mpc.sharing import rerandomise
 from protocols.runtime import run_local
@@ -28,7 +28,7 @@ from secure_tree.exchange.plain_model import share_model
 from secure_tree.exchange.xgboost import from_xgboost
 from secure_tree.prediction.answering import WHAT, offer_of, released_margins
 from secure_tree.prediction.client import Offer, ask, divide
-from secure_tree.prediction.predict import cost_of_rows, fix_features, margins_of_shared
+from secure_tree.prediction.predict import cost_of_rows, fix_features, margins_of_own, margins_of_shared
 from tests.secure_tree.opened import contributing, train_both
 from tests.secure_tree.test_twin import halves, table
 
@@ -225,6 +225,40 @@ def test_the_first_message_may_go_with_another(models):
     (first, first_again, rounds), (second, second_again, _) = run_both(job)[0]
     assert np.array_equal(first + second, first_again + second_again) and rounds == 5
     assert not np.array_equal(first, first_again)
+
+
+@pytest.mark.parametrize("owner", [0, 1])
+def test_a_party_begins_with_rows_that_it_knows(models, owner):
+    """The owner sends what needs nothing of the other party's; five rounds follow, of which the first goes one way."""
+    X, _ = table(5, 3, seed=8)
+    keys = keys_of(X, ())
+
+    def job(party):
+        model = models[party.rank].model
+        operand = party.run(fix_features(party, model.ensemble))
+        own = AShare(keys if party.rank == owner else np.zeros_like(keys), party.rank)
+
+        def steps():
+            return margins_of_own(party, model.ensemble, operand, own, owner, 1)
+
+        whole = party.run(steps())
+        before = party.meter.total.rounds
+        if party.rank == owner:
+            begun = Begun(steps())
+            party.link.send("test", begun.opening)
+            margins = party.run(begun.rest())
+        else:
+            opening = party.link.receive("test")
+            margins = party.run(replying(steps(), opening))
+        rounds = party.meter.total.rounds - before
+        if party.rank != owner:
+            for wrong in (b"", opening[:-1]):
+                with pytest.raises(ProtocolDesync, match=r"the other party's opening has \d+ bytes too few"):
+                    party.run(replying(steps(), wrong))
+        return whole.words, margins.words, rounds
+
+    (first, first_again, rounds), (second, second_again, others) = run_both(job)[0]
+    assert np.array_equal(first + second, first_again + second_again) and rounds == others == 5
 
 
 def test_the_cost_of_a_row_has_no_product_of_features_and_nodes():
