@@ -109,7 +109,7 @@ def a_batch(rows: int, mac: bool) -> tuple[int, int, int]:
     """Return rounds, bytes in both directions, dealt bytes of a service's batch: 20 trees of depth 4, 20 features."""
     model = _half_of_a_model()
     batches, shape, rehearsal = Batches(model, "thresholds", (0, 1), rows, mac), BatchShape(0, rows), Rehearsal.at(0)
-    taken = batches.take_in(rehearsal.party) if mac else None
+    taken = batches.take_in(rehearsal.party)
     rehearsal.cut()
     batches.predict(rehearsal.party, shape, np.zeros((rows, batches.width), np.float32), np.ones(rows, np.int64), taken)
     spent = rehearsal.cut()

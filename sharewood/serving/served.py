@@ -131,7 +131,10 @@ class Served:
                 if sum != hash_of(text)[:32]:
                     raise damaged
             else:
-                text = self._key.decrypt(base64.b64decode(line, validate=True), _ROLE, place).decode()
+                sealed = base64.b64decode(line, validate=True)
+                if base64.b64encode(sealed) != bytes(line):  # other bits of padding mean the same
+                    raise damaged
+                text = self._key.decrypt(sealed, _ROLE, place).decode()
             return validated(_Line, json.loads(text))
         except (ValueError, Error, ConfigError):
             raise damaged from None

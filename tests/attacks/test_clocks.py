@@ -34,6 +34,7 @@ READ_THE_DATE = {
     "sharewood/commands/setup/check.py",
     "sharewood/record/keeping.py",
     "sharewood/serving/served.py",
+    "sharewood/sources/copies.py",
     "sharewood/report/figures.py",
     "sharewood/logs.py",
     "sharewood/commands/local/purge.py",
