@@ -28,7 +28,7 @@ from sharewood.client import ALONE, to_text, to_words
 from sharewood.job.sections import Client, Serve
 from sharewood.serving.clients import Clients, OverQuota
 from sharewood.serving.connections import RETRY_AFTER, protocol
-from sharewood.serving.jobs import HalfJob, Job, Refused, Unavailable, UnknownIds
+from sharewood.serving.jobs import Alone, HalfJob, Job, Refused, Unavailable, UnknownIds
 from sharewood.serving.schema import Answer, HalfOfMargins, HalfOfRows, Problem, RequestSchema
 from sharewood.serving.service import Service
 from sharewood.tables.columns import ID
@@ -239,10 +239,8 @@ async def _margins(service: Service, job: Job | HalfJob) -> np.ndarray:
         service.ask(job)
         if isinstance(job, HalfJob):
             done, _ = await asyncio.wait([answer], timeout=within)
-            if not done and service.halves.withdraw(job):
-                raise HTTPException(
-                    ALONE, f"the other half of this request has not arrived at {service.peer} in {within:g} s"
-                )
+            if not done:
+                service.expire(job)
         return await asyncio.wait_for(answer, service.settings.answer_within)
 
 
@@ -257,6 +255,8 @@ def _told(service: Service) -> Iterator[None]:
         raise _later(str(why)) from None
     except UnknownIds as why:
         raise HTTPException(404, str(why)) from None
+    except Alone as why:
+        raise HTTPException(ALONE, str(why)) from None
     except Refused as why:
         raise HTTPException(409, str(why)) from None
 

@@ -31,6 +31,10 @@ class Refused(SharewoodError):
     """A half of a request does not fit: its id is not new, or the other half has another number of rows."""
 
 
+class Alone(SharewoodError):
+    """The other half of a request has not arrived at the other service."""
+
+
 @dataclass(eq=False)
 class Asked:
     """A request of a client; `margins` is a future of its answer."""
@@ -148,12 +152,13 @@ class Queue:
 class HalfJob(Asked):
     """A half of a client's request: keys uint64[n, d + o]; its answer is this party's half of the margins.
 
-    offered: whether the other service has heard of it.
+    offered: whether the other service has heard of it. late: whether the other half must have arrived by the next turn.
     """
 
     id: str
     keys: np.ndarray
     offered: bool = False
+    late: bool = False
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -183,24 +188,19 @@ class Halves:
                 del self._known[next(iter(self._known))]
             self.fresh = True
 
-    def waiting(self) -> dict[str, HalfJob]:
-        """Return what the other service now hears of."""
+    def waiting(self) -> tuple[dict[str, HalfJob], list[str]]:
+        """Return what the other service now hears of, and the ids of those of which it hears for the last time."""
         with self._lock:
             self.fresh = False
-            return dict(self._waiting)
+            return dict(self._waiting), [id for id, job in self._waiting.items() if job.late]
 
     def take(self, jobs: Sequence[HalfJob]) -> None:
-        """Remove the requests of a batch. Others that are paired, too, are left for the next turn."""
+        """Remove the requests that a turn has brought to an end. Others that are paired are left for the next turn."""
         with self._lock:
             for job in jobs:
                 self._waiting.pop(job.id, None)
             self._under_way = list(jobs)
             self.fresh = self.fresh or bool(jobs and self._waiting)
-
-    def withdraw(self, job: HalfJob) -> bool:
-        """Remove a request; return False if it is paired."""
-        with self._lock:
-            return self._waiting.pop(job.id, None) is not None
 
     def fail(self, why: SharewoodError) -> None:
         """End every request that waits or is in progress."""

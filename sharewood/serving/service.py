@@ -32,7 +32,7 @@ from sharewood.job.files import with_tables
 from sharewood.job.session import connected
 from sharewood.record.keeping import Record
 from sharewood.serving.batches import CLIENTS, Answers, Batches, BatchShape, Opened, Ready, padded
-from sharewood.serving.jobs import HalfJob, Halves, Job, JobPart, Queue, Refused, Unavailable
+from sharewood.serving.jobs import Alone, HalfJob, Halves, Job, JobPart, Queue, Refused, Unavailable
 from sharewood.serving.measures import ServiceMeasures
 from sharewood.serving.served import Served, keeper
 from sharewood.serving.turns import (
@@ -174,6 +174,14 @@ class Service:
             self._queue.add(job)
         os.eventfd_write(self._wake, 1)
 
+    def expire(self, job: HalfJob) -> None:
+        """End the request if the other half has not arrived by the next turn, which begins when the service is free.
+
+        Only a turn tells: while a batch is predicted, neither service hears which halves the other one has.
+        """
+        job.late = True
+        os.eventfd_write(self._wake, 1)
+
     @property
     def queued(self) -> int:
         """Rows that wait."""
@@ -233,7 +241,7 @@ class Service:
             parts = self._next(link)
             ids = [one for part in parts for one in (part.job.ids or [])[part.rows]] if self.by_id else []
             leaves = self._stopping.is_set() and not self._queue.rows
-            waiting = self.halves.waiting()
+            waiting, late = self.halves.waiting()
             begun, own = self._guess(link, ready, waiting), self._begin(party, ready, parts)
             mine = Turn.of(
                 rows=padded(sum(map(len, parts))) if parts else 0,
@@ -254,6 +262,7 @@ class Service:
                     with span("batch", rows=turn.rows, asked_by=self.config.names[owner]):
                         self._predict(party, ready, owner, turn, parts, own)
             self._predict_halves(party, ready, waiting, turns, begun)
+            self._end_alone([waiting[id] for id in late if id not in turns[1 - party.rank].halves])
             if leaves or any(turn.closes for turn in turns):
                 self._state_answers(party)
             self.measures.moved(link.wire_sent, link.wire_received, ready.held)
@@ -383,6 +392,13 @@ class Service:
             self._answered[job.client] += len(job)
             self._learned.add("nothing of the rows whose halves clients sent")
         self.measures.batch("clients", shape.rows, time.perf_counter() - began)
+
+    def _end_alone(self, jobs: list[HalfJob]) -> None:
+        """End requests whose other half has not arrived at the other service in time."""
+        within = self.settings.half_within
+        for job in jobs:
+            job.end(Alone(f"the other half of this request has not arrived at {self.peer} in {within:g} s"))
+        self.halves.take(jobs)
 
     def _answer(self, parts: list[JobPart], answers: Answers, unknown: set[int]) -> None:
         start = 0

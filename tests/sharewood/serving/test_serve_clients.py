@@ -370,18 +370,21 @@ def test_waiting_halves_are_bounded():
     first, second = HalfJob("a" * 32, row), HalfJob("b" * 32, row.repeat(2, axis=0))
     halves.add(first)
     halves.add(second)
-    assert halves.fresh and halves.waiting() == {"a" * 32: first, "b" * 32: second} and not halves.fresh
+    second.late = True
+    assert halves.fresh and halves.waiting() == ({"a" * 32: first, "b" * 32: second}, ["b" * 32]) and not halves.fresh
     for job, kind in ((HalfJob("a" * 32, row), Refused), (HalfJob("c" * 32, row), Unavailable)):
         with pytest.raises(kind):
             halves.add(job)
     halves.take([first])
-    assert halves.fresh and not halves.withdraw(first) and halves.withdraw(second)
+    assert halves.fresh and halves.waiting() == ({"b" * 32: second}, ["b" * 32])
+    halves.take([second])
+    assert not halves.fresh and halves.waiting() == ({}, [])
     with pytest.raises(Refused, match="must be new"):
         halves.add(HalfJob("a" * 32, row))
     with pytest.raises(Unavailable, match="too many requests"):
         halves.add(HalfJob("d" * 32, row.repeat(4, axis=0)))
     halves.fail(Unavailable("it ends"))
-    assert isinstance(first.margins.exception(), Unavailable) and not second.margins.done()
+    assert isinstance(second.margins.exception(), Unavailable) and not first.margins.done()
     with pytest.raises(DataError):
         Turn.of(rows=0, ids=[], halves={f"{k:032x}": 1 for k in range(MOST_HALVES + 1)}, leaves=False)
     assert threading.active_count() < 50

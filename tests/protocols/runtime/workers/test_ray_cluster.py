@@ -1,6 +1,8 @@
 """Ray requires a token, which only its own processes have, and keeps its files from other users."""
 
+import contextlib
 import os
+import random
 import re
 import signal
 import socket
@@ -92,9 +94,17 @@ def listens(port, worker):
         return str(error)
 
 
+def taken_before_a_free_port():
+    """Take a port whose successor is free: both below those which a system gives to whoever asks for any."""
+    for port in random.sample(range(20_000, 30_000, 2), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
+            return socket.create_server(("127.0.0.1", port))
+    raise AssertionError("no two neighbouring ports are free")
+
+
 def test_workers_listen_at_the_ports_of_the_configuration():
     credentials = make_credentials(["party_a"])["party_a"]
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with taken_before_a_free_port() as taken:
         port = taken.getsockname()[1]
         first, second = (Worker(0, lambda: credentials) for _ in range(2))
         assert listens(port, first) == port + 1
