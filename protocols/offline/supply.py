@@ -200,4 +200,4 @@ class Supply:
 
     def _look_at_peer(self) -> None:
         if self._peer and self._peer.hung_up:
-            raise self._peer.last_words(f"waiting for {self._end}")
+            raise self._peer.why_gone(self._end)

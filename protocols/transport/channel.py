@@ -222,7 +222,7 @@ class Channel:
     @contextmanager
     def watching(self, other: "Channel", gone: Callable[[PeerFailure], None]) -> Iterator[None]:
         """In the block: call `gone` once, with the reason, if the peer of `other` hangs up while this channel waits."""
-        self._link.watch(other._link, lambda: gone(other.last_words(f"waiting for {self.peer}")))
+        self._link.watch(other._link, lambda: gone(other.why_gone(self.peer)))
         try:
             yield
         finally:
@@ -239,6 +239,13 @@ class Channel:
         except PeerFailure as failure:
             return failure
         raise AssertionError("reading to the end always raises")
+
+    def why_gone(self, awaited: str) -> PeerFailure:
+        """Return why the peer has hung up while this party waited for `awaited`, which may be the cause."""
+        failure = self.last_words(f"waiting for {awaited}")
+        if isinstance(failure, PeerVanished) and failure.explained and awaited not in str(failure):
+            failure.args = (f"{failure}; until then, this party waited for {awaited}",)
+        return failure
 
     def end(self, reason: str) -> None:
         """Tell the peer, if it is still there, why this party ends the session."""

@@ -85,7 +85,7 @@ def test_a_wait_for_one_peer_notices_that_another_has_gone(three):
     c_end.close()
     with (
         b.watching(c, raised),
-        pytest.raises(PeerVanished, match="party_c ended the session: its disk is full"),
+        pytest.raises(PeerVanished, match="its disk is full; until then, this party waited for party_b"),
     ):
         b.receive("never sent")
 
