@@ -28,7 +28,7 @@ from sharewood.client import ALONE, to_text, to_words
 from sharewood.job.sections import Client, Serve
 from sharewood.serving.clients import Clients, OverQuota
 from sharewood.serving.connections import RETRY_AFTER, protocol
-from sharewood.serving.jobs import Alone, HalfJob, Job, Refused, Unavailable, UnknownIds
+from sharewood.serving.jobs import HalfJob, Job, Refused, Unavailable, UnknownIds, Unpaired
 from sharewood.serving.schema import Answer, HalfOfMargins, HalfOfRows, Problem, RequestSchema
 from sharewood.serving.service import Service
 from sharewood.tables.columns import ID
@@ -255,7 +255,7 @@ def _told(service: Service) -> Iterator[None]:
         raise _later(str(why)) from None
     except UnknownIds as why:
         raise HTTPException(404, str(why)) from None
-    except Alone as why:
+    except Unpaired as why:
         raise HTTPException(ALONE, str(why)) from None
     except Refused as why:
         raise HTTPException(409, str(why)) from None

@@ -31,7 +31,7 @@ class Refused(SharewoodError):
     """A half of a request does not fit: its id is not new, or the other half has another number of rows."""
 
 
-class Alone(SharewoodError):
+class Unpaired(SharewoodError):
     """The other half of a request has not arrived at the other service."""
 
 

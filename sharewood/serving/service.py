@@ -32,7 +32,7 @@ from sharewood.job.files import with_tables
 from sharewood.job.session import connected
 from sharewood.record.keeping import Record
 from sharewood.serving.batches import CLIENTS, Answers, Batches, BatchShape, Opened, Ready, padded
-from sharewood.serving.jobs import Alone, HalfJob, Halves, Job, JobPart, Queue, Refused, Unavailable
+from sharewood.serving.jobs import HalfJob, Halves, Job, JobPart, Queue, Refused, Unavailable, Unpaired
 from sharewood.serving.measures import ServiceMeasures
 from sharewood.serving.served import Served, keeper
 from sharewood.serving.turns import (
@@ -262,7 +262,7 @@ class Service:
                     with span("batch", rows=turn.rows, asked_by=self.config.names[owner]):
                         self._predict(party, ready, owner, turn, parts, own)
             self._predict_halves(party, ready, waiting, turns, begun)
-            self._end_alone([waiting[id] for id in late if id not in turns[1 - party.rank].halves])
+            self._end_unpaired([waiting[id] for id in late if id not in turns[1 - party.rank].halves])
             if leaves or any(turn.closes for turn in turns):
                 self._state_answers(party)
             self.measures.moved(link.wire_sent, link.wire_received, ready.held)
@@ -393,11 +393,11 @@ class Service:
             self._learned.add("nothing of the rows whose halves clients sent")
         self.measures.batch("clients", shape.rows, time.perf_counter() - began)
 
-    def _end_alone(self, jobs: list[HalfJob]) -> None:
+    def _end_unpaired(self, jobs: list[HalfJob]) -> None:
         """End requests whose other half has not arrived at the other service in time."""
         within = self.settings.half_within
         for job in jobs:
-            job.end(Alone(f"the other half of this request has not arrived at {self.peer} in {within:g} s"))
+            job.end(Unpaired(f"the other half of this request has not arrived at {self.peer} in {within:g} s"))
         self.halves.take(jobs)
 
     def _answer(self, parts: list[JobPart], answers: Answers, unknown: set[int]) -> None:
