@@ -4,7 +4,6 @@ import copy
 import json
 import logging
 import multiprocessing
-import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -16,14 +15,10 @@ import pytest
 from mpc.errors import ConfigError, DataError, SharewoodError
 from protocols.transport.certificates import make_credentials
 from sharewood import operators
+from tests.ports import free_port
 
 PETML = Path(__file__).parents[3] / "shared" / "data" / "petml"
 FORK = multiprocessing.get_context("fork")
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def run_both(operator, config, status=0):

@@ -4,7 +4,6 @@ import contextlib
 import datetime as dt
 import logging
 import multiprocessing
-import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from protocols.runtime.hosts import Network, run_party
 from protocols.testing.two_parties import ring_half
 from protocols.transport.certificates import Authority, make_credentials
 from protocols.transport.tcp import connect, listen
+from tests.ports import free_port
 
 NAMES = "party_a", "party_b"
 AUTHORITY = Authority.new(dt.timedelta(days=1))
@@ -26,11 +26,6 @@ CREDENTIALS = make_credentials([*NAMES, "dealer", "party_c"], authority=AUTHORIT
 FORK = multiprocessing.get_context("fork")
 X = np.arange(-3, 4)
 SQUARES = (X * X).tolist()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 @dataclass

@@ -13,7 +13,8 @@ from mpc.errors import ConfigError, PeerFailure
 from mpc.rings import Z64
 from protocols.runtime.hosts import Network, _meet
 from protocols.runtime.settings import Offline
-from tests.protocols.runtime.meeting import CREDENTIALS, FORK, NAMES, SQUARES, both, free_port, outcome
+from tests.ports import free_port
+from tests.protocols.runtime.meeting import CREDENTIALS, FORK, NAMES, SQUARES, both, outcome
 
 
 @pytest.fixture

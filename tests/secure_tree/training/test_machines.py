@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 
@@ -12,6 +11,7 @@ from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 from sklearn import metrics
 
 from protocols.transport.certificates import make_credentials
+from tests.ports import free_port
 from tests.secure_tree.training.machine import CASES, NAMES, part, table
 
 HERE = {"OPENBLAS_CORETYPE": "Haswell"}
@@ -25,8 +25,7 @@ def between(cases, folder, *environments):
     """Return the curve and the margins of all held-out rows of each case, trained between two such processes."""
     for name, credentials in make_credentials(NAMES).items():
         credentials.save(folder, name)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
+    port = str(free_port())
     command = [sys.executable, "-m", "tests.secure_tree.training.machine"]
     ends = [
         subprocess.Popen(

@@ -11,7 +11,8 @@ from mpc.errors import ConfigError, DataError
 from sharewood.baselines.column_hosts import ColumnHosts, train
 from sharewood.cli import app
 from sharewood.commands.setup.keygen import keygen
-from tests.sharewood.commands.hosting import free_port, start
+from tests.ports import free_port
+from tests.sharewood.commands.hosting import start
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "secureboost"
 NAMES = "bank", "telco", "registry"

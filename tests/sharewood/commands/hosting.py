@@ -3,7 +3,6 @@
 import contextlib
 import json
 import re
-import socket
 import stat
 import subprocess
 import sys
@@ -16,17 +15,13 @@ from sharewood import cli
 from sharewood.commands.setup.keygen import keygen
 from sharewood.job import session
 from sharewood.job.config import HostsConfig
+from tests.ports import free_port
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "two_hosts"
 COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
 ROLES = "party_a", "party_b", "dealer"
 # Seconds that a command may take on a busy machine.
 LONGEST = 400
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def start(*arguments, cwd, env=None):

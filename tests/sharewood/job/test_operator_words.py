@@ -31,7 +31,8 @@ from sharewood.job.work import fit
 from sharewood.logs import LogFormat, LogLevel, log_to_stderr, say, say_document
 from sharewood.report.progress import Progress
 from sharewood.tables.tables import TableRows
-from tests.sharewood.commands.hosting import COMMAND, ROLES, free_port
+from tests.ports import free_port
+from tests.sharewood.commands.hosting import COMMAND, ROLES
 
 
 def small_rows():

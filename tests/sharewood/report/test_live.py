@@ -12,7 +12,8 @@ import pytest
 from mpc.errors import ConfigError
 from sharewood.commands.hosts import train
 from sharewood.report.live import watching
-from tests.sharewood.commands.hosting import free_port, in_threads, write_job
+from tests.ports import free_port
+from tests.sharewood.commands.hosting import in_threads, write_job
 
 ABOUT = {"party": "party_a", "other": "party_b", "data": "a.csv"}
 

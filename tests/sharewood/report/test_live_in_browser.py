@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from sharewood.report import live
-from tests.sharewood.commands.hosting import free_port
+from tests.ports import free_port
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 STATE = {

@@ -20,7 +20,8 @@ from secure_tree.exchange.plain_model import share_model
 from secure_tree.exchange.xgboost import from_xgboost
 from sharewood.job.config import HostsConfig
 from sharewood.serving.service import Service
-from tests.sharewood.commands.hosting import ROLES, free_port, start, write_job
+from tests.ports import free_port
+from tests.sharewood.commands.hosting import ROLES, start, write_job
 
 NAMES = ROLES[:2]
 TOKEN = "a token of this test"

@@ -14,7 +14,8 @@ from mpc.errors import SharewoodError
 from sharewood.client import Client, to_text
 from sharewood.commands.setup.check import of_client
 from sharewood.serving.asking import ask_services
-from tests.sharewood.commands.hosting import complaint, free_port
+from tests.ports import free_port
+from tests.sharewood.commands.hosting import complaint
 
 OFFER = {
     "model": "a" * 32, "names": ["u", "v"], "missing": [1], "objective": "binary:logistic", "classes": 1,

@@ -1,8 +1,6 @@
 """Ray requires a token, which only its own processes have, and keeps its files from other users."""
 
-import contextlib
 import os
-import random
 import re
 import signal
 import socket
@@ -18,6 +16,7 @@ from mpc.errors import ConfigError, PeerFailure
 from protocols.runtime.workers.ray_cluster import ray_cluster
 from protocols.runtime.workers.worker import Worker
 from protocols.transport.certificates import make_credentials
+from tests.ports import free_port, free_ports
 
 STRANGER = """
 import logging, ray, sys
@@ -94,18 +93,11 @@ def listens(port, worker):
         return str(error)
 
 
-def taken_before_a_free_port():
-    """Take a port whose successor is free: both below those which a system gives to whoever asks for any."""
-    for port in random.sample(range(20_000, 30_000, 2), 100):
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
-            return socket.create_server(("127.0.0.1", port))
-    raise AssertionError("no two neighbouring ports are free")
-
-
 def test_workers_listen_at_the_ports_of_the_configuration():
     credentials = make_credentials(["party_a"])["party_a"]
-    with taken_before_a_free_port() as taken:
-        port = taken.getsockname()[1]
+    with free_ports(2) as (port, _):
+        pass
+    with socket.create_server(("127.0.0.1", port)):
         first, second = (Worker(0, lambda: credentials) for _ in range(2))
         assert listens(port, first) == port + 1
         assert f"no port from {port} to {port + 1} is free for a worker: cannot listen" in listens(port, second)
@@ -168,8 +160,7 @@ def head():
 
     def start(**environment):
         folders.append(tempfile.mkdtemp(prefix="ray_"))
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = server.getsockname()[1]
+        port = free_port()
         clean = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         own = ["--head", f"--port={port}", "--num-cpus=1", "--include-dashboard=false", f"--temp-dir={folders[-1]}"]
         subprocess.run([RAY, "start", *own], check=True, env=clean | environment, stdout=subprocess.DEVNULL)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import time
 from dataclasses import replace
 from functools import partial
@@ -22,6 +21,7 @@ from protocols.runtime.workers.ray_workers import RayWorkers
 from protocols.transport.certificates import Credentials
 from secure_tree import SecureXGBClassifier
 from secure_tree.public.numerics import MARGIN_SCALE
+from tests.ports import free_port
 
 N, CUT = 400, 170
 
@@ -122,8 +122,7 @@ def test_an_audit_with_shards_is_refused():
 
 def test_a_ray_address_without_an_answer_is_refused_at_once(monkeypatch):
     monkeypatch.setattr("ray.is_initialized", lambda: False)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     with pytest.raises(ConfigError, match=f"no Ray answers at {address}"), ray_cluster(address):
         pass
 

@@ -96,11 +96,12 @@ def test_a_table_of_labels_only(by_columns, monkeypatch):
     for party in "ab":
         path = by_columns / f"party_{party}.toml"
         text = path.read_text().replace('["a0", "b0"]', '["a0"]').replace('["b0", "b1", "b2"]', "[]")
+        # All rows and trees: few say little of a label that depends on both parties' features.
+        text = text.replace("subsample = 0.9", "subsample = 1.0").replace("early_stopping_rounds = 2\n", "")
         path.write_text(text)
     in_threads(monkeypatch, by_columns, train_half, False, None)
     in_threads(monkeypatch, by_columns, predict_rows, None)
     predicted = pd.read_csv(by_columns / "a_out.csv")["prediction"]
-    # The label depends on both parties' features.
     assert ((predicted > 0.5) == np.load(by_columns / "truth.npy")).mean() > 0.55
     status, out, error = sharewood("plan", "--config", "party_b.toml", cwd=by_columns)
     assert status == 0 and "rounds" in out, error

@@ -13,7 +13,8 @@ import pytest
 from mpc.errors import ConfigError
 from sharewood.commands.hosts import dealer
 from sharewood.job.config import HostsConfig
-from tests.sharewood.commands.hosting import ROLES, both, free_port, sharewood, start, write_job
+from tests.ports import free_port
+from tests.sharewood.commands.hosting import ROLES, both, sharewood, start, write_job
 
 SECTIONS = {f"party_{p}": {"train_data": f"{p}.csv", "model": f"{p}.npz"} for p in "ab"}
 TRAIN = {"n_estimators": 4, "max_depth": 2, "max_bin": 8}

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.ports import free_port
 from tests.sharewood.commands.hosting import (
     ROLES,
     both,
     both_end,
     dealing,
     ends_of,
-    free_port,
     sharewood,
     start,
     write_job,

@@ -22,7 +22,8 @@ from secure_tree.model.storage import read_arrays
 from sharewood.commands.setup.keygen import keygen
 from sharewood.warming_up import warm_up
 from tests.attacks.disturbed import Role, finish
-from tests.sharewood.commands.hosting import ROLES, both, free_port, write_job, write_owner
+from tests.ports import free_port
+from tests.sharewood.commands.hosting import ROLES, both, write_job, write_owner
 from tests.sharewood.commands.owners.test_owners_between_hosts import OWNERS, TRAIN, table
 
 PARTIES = ROLES[:2]

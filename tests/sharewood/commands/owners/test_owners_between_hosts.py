@@ -9,13 +9,13 @@ import pytest
 from mpc.errors import ConfigError
 from sharewood.job.config import HostsConfig
 from sharewood.job.owners import OwnerConfig
+from tests.ports import free_port
 from tests.sharewood.commands.hosting import (
     ROLES,
     both,
     both_end,
     dealing,
     ends_of,
-    free_port,
     sharewood,
     start,
     write_job,

@@ -12,7 +12,8 @@ from sharewood.commands.setup.check import findings
 from sharewood.commands.setup.init import init, write_first_files
 from sharewood.commands.setup.keygen import keygen
 from sharewood.job.config import HostsConfig
-from tests.sharewood.commands.hosting import ROLES, both, complaint, dealing, free_port, sharewood
+from tests.ports import free_port
+from tests.sharewood.commands.hosting import ROLES, both, complaint, dealing, sharewood
 
 
 @pytest.fixture
