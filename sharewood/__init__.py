@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from protocols.runtime import run_local
     from secure_tree import SecureXGBClassifier, SecureXGBRegressor
     from secure_tree.cross_validation import cross_validate, grid_search
+    from secure_tree.exchange.libraries import from_library
     from secure_tree.monitor.monitor import drift, fairness, monitor
     from secure_tree.monitor.profile import Profile, make_profile
     from sharewood.job.session import connect
@@ -26,6 +27,7 @@ __all__ = [
     "drift",
     "explore",
     "fairness",
+    "from_library",
     "grid_search",
     "make_profile",
     "monitor",
@@ -42,6 +44,7 @@ _HOMES = {
     "drift": "secure_tree.monitor.monitor",
     "explore": "sharewood.page.exploration",
     "fairness": "secure_tree.monitor.monitor",
+    "from_library": "secure_tree.exchange.libraries",
     "grid_search": "secure_tree.cross_validation",
     "make_profile": "secure_tree.monitor.profile",
     "monitor": "secure_tree.monitor.monitor",

@@ -24,6 +24,9 @@ from secure_tree.public.objectives import Objective
 
 # The most rows of a party in one prediction.
 MOST_ROWS = 1 << 26
+# The most leaves of a tree that has its own shape, and the most elements of the paths of all trees.
+MOST_LEAVES = 1 << 9
+MOST_PATHS = 1 << 27
 
 
 class ModelFacts(Message):
@@ -79,15 +82,17 @@ class ReasonFacts(Message):
 class PlainFacts(Message):
     """The public facts of a plain model that is to be shared.
 
-    exponent: under squared error, that of the power of two above all margins that its leaves can add up to. covers:
-    whether it has the sums of hessians that reasons need.
+    depth: the levels of full trees; of trees of any shape, the logarithm of their padded number of leaves. exponent:
+    under squared error, that of the power of two above all margins that its leaves can add up to. covers: whether it
+    has the sums of hessians that reasons need.
     """
 
     objective: Objective
     names: Names
     classes: Annotated[int, Field(ge=1, le=1000)]
     rounds: Annotated[int, Field(ge=1, le=10_000)]
-    depth: Annotated[int, Field(ge=1, le=DEEPEST)]
+    depth: Annotated[int, Field(ge=1, le=MOST_LEAVES.bit_length() - 1)]
+    any_shape: bool
     exponent: Power
     covers: bool
 
@@ -118,6 +123,8 @@ def agree_on_prediction(
         raise DataError(f"this half of the model belongs to party {model.rank}, and this is party {party.rank}")
     if method == "bins" and model.cuts.shape[1] == 0:
         raise ConfigError("this model was not trained on the parties' bins: predict by thresholds")
+    if mac and model.ensemble.paths is not None:
+        raise ConfigError(f"mac must be false for a model with trees deeper than {DEEPEST}")
     told = {name: ColumnsFacts.told(owner) for name, owner in columns.items()}
     mine = PredictionFacts.of(**_identity(model), rows=rows, method=method, to=to, mac=mac, columns=told)
     theirs = exchange(party, "prediction.facts", mine)
@@ -202,6 +209,11 @@ def agree_on_sharing(party: Party, brought: PlainFacts | None, missing: Missing)
         raise ConfigError(
             f"the parties disagree on missing: {mine.missing} here, {reprlib.repr(theirs.missing)} at the other"
         )
+    if public.any_shape:
+        if (count := public.rounds * public.classes << 2 * public.depth) > MOST_PATHS:
+            raise DataError(f"a model must have at most {MOST_PATHS} elements of paths, got {count}")
+    elif public.depth > DEEPEST:
+        raise DataError(f"a model of full trees must have at most {DEEPEST} levels, got {public.depth}")
     tokens = (mine.token, theirs.token) if party.rank == 0 else (theirs.token, mine.token)
     return public, pairing_id(*tokens)
 

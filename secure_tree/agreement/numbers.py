@@ -57,7 +57,7 @@ def of_model(model: SharedModel) -> str:
     """Return a digest of everything public in one half of a model."""
     e = model.ensemble
     shapes = [list(x.shape) for x in (*e.sets, e.features, e.null, e.thresholds, e.chosen, e.leaves, e.base)]
-    return digest(model.config.model_dump(), model.facts, shapes)
+    return digest(model.config.model_dump(), model.facts, shapes, e.paths is not None)
 
 
 def agree_on_numbers(party: Party, tag: str, digests: dict[str, str]) -> None:

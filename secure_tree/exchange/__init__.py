@@ -1,1 +1,1 @@
-"""Models into and out of shares: plain models, and XGBoost's JSON."""
+"""Models into and out of shares: plain models, XGBoost's JSON, and models of other libraries."""

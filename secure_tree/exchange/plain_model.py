@@ -2,7 +2,8 @@
 
 Trees are full and binary, in level order: the children of node i are 2i + 1 and 2i + 2. A row goes left if
 x < threshold in float32. A node without a split sends every row left if it is a left child, otherwise right
-(secure_tree/tree/grow.py). For several classes, every round has one tree per class.
+(secure_tree/tree/grow.py). For several classes, every round has one tree per class. A model that was not trained here
+may have deeper trees: each then has its own shape, which is shared as well.
 
 Rows are predicted by thresholds with a model that was shared. Only the margins of a row, one per class, are revealed to
 its owner, who computes probabilities and the class from them.
@@ -16,12 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from mpc.errors import DataError, RangeError
+from mpc.errors import ConfigError, DataError, RangeError
 from mpc.host.encryption import FileKey
 from mpc.party import Party
 from mpc.planning import planned
+from mpc.rings import Z8
 from mpc.shares import AShare, BShare, public_ring
-from secure_tree.agreement.models import PlainFacts, agree_on_reveal, agree_on_sharing
+from mpc.sharing import share
+from secure_tree.agreement.models import MOST_PATHS, PlainFacts, agree_on_reveal, agree_on_sharing
 from secure_tree.agreement.training import check_declared
 from secure_tree.data.bins import order_key, order_value
 from secure_tree.data.magnitudes import SMALLEST_LABEL
@@ -36,7 +39,7 @@ from secure_tree.public.numerics import MARGIN_SCALE
 from secure_tree.public.objectives import TRAITS
 
 NO_SPLIT = -1
-FORMAT = 5
+FORMAT = 6
 _FILE = f"revealed model file of format {FORMAT}"
 _ROLE = "revealed model"
 _ARRAYS = ("features", "thresholds", "missing_left", "leaves", "gains", "covers")
@@ -50,7 +53,7 @@ COVER_BITS = 29
 
 @dataclass(frozen=True)
 class PlainModel:
-    """A model in the clear: T full trees of m nodes; for several classes, every round has one tree per class.
+    """A model in the clear: T trees of m nodes; for several classes, every round has one tree per class.
 
     Attributes
     ----------
@@ -66,12 +69,16 @@ class PlainModel:
         The threshold of each split.
     missing_left : bool[T, m]
         Whether a missing value goes left.
-    leaves : float64[T, 2^depth]
+    leaves : float64[T, m + 1]
         The leaf weights, which are added to the base margin.
     gains : float64[T, m]
         The gains of the splits; 0 for a model that was not trained here.
     covers : float64[T, 2 m + 1]
         Sums of hessians of nodes, then of leaves; 0 for a model that was brought in without them.
+    paths : int16[T, m + 1, m + 1] or None
+        Of trees that are not full: for each leaf, -1 at the nodes where its path goes left and 1 where it goes right,
+        then the number of its turns to the left. Where left is 1 and right is 0, the sum of the products is the number
+        of nodes at which a row leaves the path.
     """
 
     objective: str
@@ -83,12 +90,14 @@ class PlainModel:
     leaves: np.ndarray
     gains: np.ndarray
     covers: np.ndarray
+    paths: np.ndarray | None = None
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Return the model as plain facts and arrays."""
         facts = {"format": FORMAT, "revealed": True, "objective": self.objective}
         lists = {"names": list(self.names), "base_margins": list(self.base_margins)}
-        return {**facts, **lists}, {name: getattr(self, name) for name in _ARRAYS}
+        shapes = {} if self.paths is None else {"paths": self.paths}
+        return {**facts, **lists}, {name: getattr(self, name) for name in _ARRAYS} | shapes
 
     def save(self, path: str | Path, key: FileKey | None = None) -> None:
         """Write the model atomically, encrypted if there is a key. Raises DataError."""
@@ -102,12 +111,15 @@ class PlainModel:
             if facts["revealed"] is not True or facts["format"] != FORMAT:
                 raise DataError(f"{path}: revealed model format {facts['format']}, this Sharewood reads {FORMAT}")
             names, base_margins = tuple(facts["names"]), tuple(facts["base_margins"])
-            return cls(facts["objective"], names, base_margins, *(arrays[n] for n in _ARRAYS))
+            parts = {name: arrays[name] for name in _ARRAYS}
+            return cls(facts["objective"], names, base_margins, **parts, paths=arrays.get("paths"))
 
 
 def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None:
     """Reveal the model to party `to`. Return None at the other party. Raises ConfigError, DataError."""
     agree_on_reveal(party, model, to)
+    if model.ensemble.paths is not None:
+        raise ConfigError(f"a model with trees deeper than {DEEPEST} cannot be revealed: ask the party that brought it")
 
     def program(party: Party) -> list[np.ndarray | None]:
         e = model.ensemble
@@ -152,8 +164,9 @@ def _statistics(model: SharedModel, opened: list[np.ndarray]) -> list[np.ndarray
 def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none") -> SharedModel:
     """Share the plain model of one party, for prediction by thresholds. Both parties must call this at the same time.
 
-    Public are the objective, the feature names, the numbers of classes, rounds and levels of the trees, and for numbers
-    a power of two above the largest margin. Margins are rounded to 2^-50 of it, for other objectives to 2^-20.
+    Public are the objective, the feature names, the numbers of classes, rounds and levels of the trees, or if one has
+    more than DEEPEST levels a power of two above the number of leaves of the largest; and for numbers a power of two
+    above the largest margin. Margins are rounded to 2^-50 of it, for other objectives to 2^-20.
 
     Parameters
     ----------
@@ -184,7 +197,7 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
         objective=public.objective,
         num_class=public.classes if public.classes > 1 else None,
         n_estimators=public.rounds,
-        max_depth=public.depth,
+        max_depth=min(public.depth, DEEPEST),
         base_score={"identity": 0.0, "softmax": 0.0, "log": 1.0, "logit": 0.5}[TRAITS[public.objective].link],
         missing=missing,
     )
@@ -196,8 +209,13 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
     parts = [None] * len(scales) if plain is None else _words(plain, optional, unit)[: len(scales)]
     with party.stage("share"):
         shared = [party.share(words, owner, scale) for words, scale in zip(parts, scales, strict=True)]
+        paths = None
+        if public.any_shape:
+            shape = config.trees, 1 << public.depth, 1 << public.depth
+            words = None if plain is None else plain.paths
+            paths = party.run(share.steps(party, words, owner, shape, 0, Z8))
     thresholds, chosen, leaves, *covers = shared
-    d, m, trees = len(names), config.nodes, config.trees
+    d, m, trees = len(names), (1 << public.depth) - 1, config.trees
     expected = (trees, m), (trees, m, d + len(optional)), (trees, m + 1), (trees, 2 * m + 1)
     if tuple(share.shape for share in shared) != expected[: len(scales)]:
         raise DataError("the shared model does not have the shape that was announced")
@@ -206,7 +224,7 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
     nowhere = BShare(np.zeros((trees, m, d, 0), np.uint8), party.rank)
     base = public_ring(np.zeros(config.classes, np.int64), party.rank, MARGIN_SCALE)
     null, statistics = ~features.parity(axis=-1), NodeStatistics(None, covers[0]) if covers else None
-    ensemble = Ensemble([nowhere, nowhere], features, null, thresholds, chosen, leaves, base, statistics)
+    ensemble = Ensemble([nowhere, nowhere], features, null, thresholds, chosen, leaves, base, statistics, paths)
     layout = Layout("horizontal", (0, 0), (d, d), (0, 0), (optional, optional))
     facts = PublicFacts(pairing, names, layout, unit)
     return SharedModel(party.rank, config, facts, np.zeros((d, 0), np.float32), ensemble)
@@ -215,8 +233,11 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
 def _facts(plain: PlainModel) -> PlainFacts:
     trees, leaves = plain.leaves.shape
     depth, classes = leaves.bit_length() - 1, len(plain.base_margins)
-    if depth > DEEPEST:
-        raise DataError(f"the model has trees of depth {depth}: at most {DEEPEST} can be shared")
+    if plain.paths is not None and plain.paths.size > MOST_PATHS:
+        raise DataError(
+            f"the model has {trees} trees of up to {leaves} leaves: of so many, at most {MOST_PATHS // leaves**2} can "
+            "be shared"
+        )
     largest = float(np.abs(plain.leaves).max(axis=1).sum() + np.abs(plain.base_margins).max())
     exponent = LARGEST
     if TRAITS[plain.objective].link == "identity":
@@ -224,12 +245,14 @@ def _facts(plain: PlainModel) -> PlainFacts:
     elif largest > 2.0**LARGEST:
         raise RangeError("the model's margins must be at most 2^30 in magnitude, but its leaves can add up to more")
     known = _has_covers(plain) and (TRAITS[plain.objective].link == "identity" or largest <= LARGEST_EXPLAINED)
-    shape = {"classes": classes, "rounds": trees // classes, "depth": depth, "exponent": exponent, "covers": known}
-    return PlainFacts.of(objective=plain.objective, names=list(plain.names), **shape)
+    shape = {"classes": classes, "rounds": trees // classes, "depth": depth, "any_shape": plain.paths is not None}
+    return PlainFacts.of(objective=plain.objective, names=list(plain.names), exponent=exponent, covers=known, **shape)
 
 
 def _has_covers(plain: PlainModel) -> bool:
-    """Return whether the rows of each split are divided between its children."""
+    """Return whether the rows of each split are divided between its children, in full trees."""
+    if plain.paths is not None:
+        return False
     m, covers = plain.features.shape[1], plain.covers
     split = plain.features != NO_SPLIT
     apart = np.abs(covers[:, :m] - covers[:, 1::2] - covers[:, 2::2]) <= 1e-3 * covers[:, :m]

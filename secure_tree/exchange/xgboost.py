@@ -12,8 +12,9 @@ import numpy as np
 
 from mpc.errors import DataError
 from secure_tree.exchange.plain_model import NO_SPLIT, PlainModel
+from secure_tree.exchange.trees import Tree, plain_model
 from secure_tree.model.storage import reading
-from secure_tree.public.config import DEEPEST, MAX_DELTA_STEP
+from secure_tree.public.config import MAX_DELTA_STEP
 from secure_tree.public.objectives import TRAITS, Link
 
 # XGBoost's objectives of models that can be shared, and ours. Losses with equal link functions differ in training only.
@@ -146,7 +147,7 @@ def _tree(number: int, model: PlainModel, base: float) -> dict[str, Any]:
 
 
 def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
-    """Convert XGBoost's JSON object to a plain model of full trees.
+    """Convert XGBoost's JSON object to a plain model.
 
     Supported are gbtree models with the objectives above, numeric splits, one output per leaf, and missing values. If
     early stopping has found a best round, later trees are dropped, as in `XGBModel.predict`. Raises DataError, which
@@ -164,14 +165,19 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
         if not trees:
             raise DataError(f"{source}: the model must have at least one tree, got none")
         base = _base_margins(str(parameter["base_score"]), objective, classes)
-        depth = max(1, *(_depth(tree) for tree in trees))
-        if depth > DEEPEST:
-            raise DataError(f"{source}: the model has trees of depth {depth}: at most {DEEPEST} can be shared")
-        parts = [np.stack(part) for part in zip(*(_fill(tree, depth) for tree in trees), strict=True)]
-        if parts[0].max() >= d or not all(np.isfinite(part).all() for part in parts):
-            raise ValueError("a split on an unknown feature, or a number that is not finite")
-    parts.insert(4, np.zeros((len(trees), (1 << depth) - 1)))
-    return PlainModel(objective, names, base, *parts)
+        return plain_model(source, objective, names, base, [_tree_of(tree) for tree in trees])
+
+
+def _tree_of(tree: dict[str, Any]) -> Tree:
+    """Read a tree; at a leaf, its condition is its weight."""
+    left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
+    conditions = np.array(tree["split_conditions"], np.float64)
+    covers = np.array(tree.get("sum_hessian") or np.zeros(len(left)), np.float64)
+    features, missing_left = np.array(tree["split_indices"]), np.array(tree["default_left"]).astype(bool)
+    thresholds = conditions.astype(np.float32)
+    if not np.isfinite(thresholds).all():
+        raise ValueError("a number that is not finite")
+    return Tree(features, thresholds, missing_left, left, right, conditions, covers)
 
 
 def _accepted(learner: dict[str, Any], source: str) -> str:
@@ -232,39 +238,3 @@ def _log_odds(probability: float) -> float:
         raise ValueError(f"base_score {probability:g} is not a probability")
     one, least = np.float32(1), np.float32(1e-6)
     return float(-np.log(one / np.clip(np.float32(probability), least, one - least) - one))
-
-
-def _depth(tree: dict[str, Any]) -> int:
-    """Return the last level that has nodes. Raises ValueError if a node is its own descendant."""
-    left, right = tree["left_children"], tree["right_children"]
-    level, depth = {0}, 0
-    while level := {child for node in level if left[node] != -1 for child in (left[node], right[node])}:
-        depth += 1
-        if depth > len(left):
-            raise ValueError("a node that is its own descendant")
-    return depth
-
-
-def _fill(tree: dict[str, Any], depth: int) -> tuple[np.ndarray, ...]:
-    """Convert a tree to the arrays of `PlainModel` but gains, of a full tree, by repeating its upper leaves."""
-    m = (1 << depth) - 1
-    features = np.full(m, NO_SPLIT)
-    thresholds, leaves = np.zeros(m, np.float32), np.zeros(m + 1)
-    missing_left, covers = np.zeros(m, bool), np.zeros(2 * m + 1)
-    known = tree.get("sum_hessian") or [0.0] * len(tree["left_children"])
-
-    def walk(node: int, place: int) -> None:
-        value = tree["split_conditions"][node]
-        leaf = tree["left_children"][node] == -1
-        covers[place] = known[node]
-        if place >= m:
-            leaves[place - m] = value
-            return
-        if not leaf:
-            features[place], thresholds[place] = tree["split_indices"][node], value
-            missing_left[place] = tree["default_left"][node]
-        walk(node if leaf else tree["left_children"][node], 2 * place + 1)
-        walk(node if leaf else tree["right_children"][node], 2 * place + 2)
-
-    walk(0, 0)
-    return features, thresholds, missing_left, leaves, covers

@@ -1,7 +1,7 @@
 """The model as shares: trees as they are grown, and the finished ensemble for prediction, importance and files.
 
 Trees are full and binary. Nodes are numbered level by level from the root: the children of node i are 2i + 1 and
-2i + 2.
+2i + 2. Only trees that were brought in may have other shapes, which are then shared as paths.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Ensemble(Routes):
     thresholds: order keys, [T, m]. leaves: weights [T, 2^depth], and base: the margin before the first tree, [classes],
     both at MARGIN_SCALE in the unit of margins. chosen: [T, m, d + o], the feature as a one-hot, then for each of the o
     features that may be missing, 1 if the node splits on it and sends missing values right. statistics: None for a
-    model that was brought in without any.
+    model that was brought in without any. paths: None for full trees, otherwise those of `PlainModel` modulo 256,
+    [T, m + 1, m + 1].
     """
 
     thresholds: AShare
@@ -80,13 +81,15 @@ class Ensemble(Routes):
     leaves: AShare
     base: AShare
     statistics: NodeStatistics | None = None
+    paths: AShare | None = None
 
     def part(self, trees: slice) -> Ensemble:
         """Return some of the trees for prediction. Only the part with the first tree has the base."""
         sets = [s[trees] for s in self.sets]
         bits = self.features[trees], self.null[trees]
         base = self.base.map(np.zeros_like) if trees.start else self.base
-        return Ensemble(sets, *bits, self.thresholds[trees], self.chosen[trees], self.leaves[trees], base)
+        shapes = None if self.paths is None else self.paths[trees]
+        return Ensemble(sets, *bits, self.thresholds[trees], self.chosen[trees], self.leaves[trees], base, paths=shapes)
 
     def then(self, more: Ensemble) -> Ensemble:
         """Append the trees of `more`, which must have the same bins, and statistics of all trees, if any."""

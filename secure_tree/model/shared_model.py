@@ -23,7 +23,7 @@ from secure_tree.public.context import PublicFacts
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
 
-FORMAT = 13
+FORMAT = 14
 _WHAT = f"Sharewood model file of format {FORMAT}"
 _ROLE = "half of a model"
 _BITS = ("features", "null")
@@ -61,6 +61,8 @@ class SharedModel:
         bits = {name: getattr(e, name) for name in _BITS} | {_set(p): of_block for p, of_block in enumerate(e.sets)}
         arrays = {name: getattr(e, name).words for name in _WORDS}
         arrays.update({name: share.words for name, share in statistics.items()})
+        if e.paths is not None:
+            arrays["paths"] = e.paths.words
         for name, share in bits.items():
             arrays[name], arrays[name + "_shape"] = np.packbits(share.bits), np.array(share.shape)
         return facts, {"cuts": self.cuts, **arrays}
@@ -104,6 +106,7 @@ def _assemble(facts: dict[str, Any], stored: Arrays) -> SharedModel:
         statistics=NodeStatistics(**dict.fromkeys(_STATISTICS) | {name: words(name, scales[name]) for name in scales})
         if scales
         else None,
+        paths=words("paths") if "paths" in stored else None,
     )
     known = _tuples(facts["facts"])
     known["layout"] = Layout(**known["layout"])

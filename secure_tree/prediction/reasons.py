@@ -146,6 +146,8 @@ def requested(
     facts, names = model.facts, list(groups)
     if model.config.max_depth > DEEPEST:
         raise ConfigError(f"reasons need trees of depth {DEEPEST} at most, got {model.config.max_depth}")
+    if model.ensemble.paths is not None:
+        raise ConfigError(f"reasons need trees of depth {DEEPEST} at most, and the model has deeper ones")
     if model.ensemble.statistics is None:
         raise DataError("the model has no sums of hessians, which reasons need: train or share it again")
     if facts.owner_widths:

@@ -24,6 +24,7 @@ FOLDER = {
         "four_systems",
         "heterogeneity",
         "explore",
+        "forests",
         "monitor",
         "owners",
         "plot_secureboost",

@@ -1,4 +1,4 @@
-"""Turn one party's plain XGBoost model into shares, for `sharewood predict`.
+"""Turn one party's plain model into shares, for `sharewood predict`.
 
 Example: sharewood share --config party_a.toml --party party_a --model model.json
 """
@@ -12,9 +12,8 @@ from typing import Annotated
 import typer
 
 from mpc.party import Party
+from secure_tree.exchange.libraries import read_model
 from secure_tree.exchange.plain_model import share_model
-from secure_tree.exchange.xgboost import from_xgboost
-from secure_tree.model.storage import read_json
 from secure_tree.public.config import TrainConfig
 from sharewood.commands.options import Config, FilesKey, PartyName, Passphrase
 from sharewood.job.config import HostsConfig
@@ -26,7 +25,12 @@ from sharewood.tables.files import writable
 def share(
     config: Config,
     party: PartyName,
-    model: Annotated[Path | None, typer.Option(help="The XGBoost model in JSON, at the party that has it.")] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="The model, at its owner: of XGBoost or CatBoost (.json), of LightGBM (.txt), or from_library (.npz)."
+        ),
+    ] = None,
     passphrase: Passphrase = None,
     files_key: FilesKey = None,
 ) -> None:
@@ -36,14 +40,14 @@ def share(
 
 
 def share_plain(config: HostsConfig, name: str, source: Path | None) -> PartyReport:
-    """Turn one party's XGBoost model (`source`; None at the other party) into a half at each party, for `predict`.
+    """Turn one party's plain model (`source`; None at the other party) into a half at each party, for `predict`.
 
     `missing` in `[train]` names the features that may be missing in rows to predict.
     """
     with bringing(config, name, reads={"--model": source}):
         out, key = config.needs(name, "model"), config.file_key()
         writable(out)
-        plain = from_xgboost(read_json(source, "model of XGBoost in JSON"), str(source)) if source else None
+        plain = read_model(source, key) if source else None
 
     def program(party: Party) -> PartyReport:
         share_model(party, plain, TrainConfig.of(**config.train).missing).save(out, key)
@@ -51,6 +55,8 @@ def share_plain(config: HostsConfig, name: str, source: Path | None) -> PartyRep
 
     report = connected(config, name, program, doing="the model was shared")
     if plain is None:
-        report.costs.revealed = ["the model's objective, feature names, classes, number and largest depth of trees"]
+        report.costs.revealed = [
+            "the model's objective, feature names, classes, number of trees and their largest depth or number of leaves"
+        ]
     write_reports(out, None, report, None)
     return report

@@ -232,7 +232,6 @@ def test_a_shared_model_has_no_bins():
         ("multi:softprob", {"num_class": 3, "multi_strategy": "multi_output_tree"}, "several outputs per leaf"),
         ("multi_target", {}, "several targets"),
         ("categorical", {}, "categorical splits"),
-        ("deep", {}, "depth 9: at most 8"),
         ("large", {}, "at most 2\\^30"),
     ],
 )
@@ -244,8 +243,6 @@ def test_models_that_cannot_be_shared(objective, parameters, sentence):
         codes = (np.arange(60) % 5)[:, None].astype(np.float32)
         data = xgboost.DMatrix(codes, label=codes[:, 0] == 2, feature_types=["c"], enable_categorical=True)
         booster = xgboost.train({"max_cat_to_onehot": 1}, data, 1)
-    elif objective == "deep":
-        booster = xgboost.train({"max_depth": 9}, xgboost.DMatrix(X, label=RNG.normal(size=len(X))), 1)
     elif objective == "large":
         booster = train("count:poisson", rounds=1)
     else:
