@@ -3,6 +3,7 @@
 import json
 import re
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +12,7 @@ import xgboost
 from mpc.errors import ConfigError, DataError, PeerTimeout
 from mpc.host.files import alone_in
 from protocols.transport.certificates import Credentials
+from secure_tree.exchange.libraries import from_library
 from sharewood.commands.hosts import train
 from sharewood.commands.hosts.reveal import reveal_half
 from sharewood.commands.local.export import export
@@ -111,22 +113,26 @@ def test_the_plan_prices_reasons(place):
 
 
 @pytest.mark.long
-def test_a_plain_model_shared_between_hosts(place):
+@pytest.mark.parametrize("file", ["plain.json", "plain.txt", "plain.npz"])
+def test_a_plain_model_shared_between_hosts(place, file):
     rows = pd.read_csv(place / "a.csv").drop(columns="id")
     X, y = rows.drop(columns="defaulted"), rows["defaulted"]
-    booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(X, label=y), 5)
-    booster.save_model(place / "plain.json")
+    if file == "plain.json":
+        model = xgboost.XGBClassifier(n_estimators=5).fit(X, y)
+        model.save_model(place / file)
+    else:
+        model = lightgbm.LGBMClassifier(n_estimators=5, num_leaves=63, min_child_samples=2, verbose=-1).fit(X, y)
+        model.booster_.save_model(place / "plain.txt")
+        from_library(model).save(place / "plain.npz")
     with dealing(2, cwd=place):
-        owner = start("share", "--config", "party_a.toml", "--party", "party_a", "--model", "plain.json", cwd=place)
+        owner = start("share", "--config", "party_a.toml", "--party", "party_a", "--model", file, cwd=place)
         other = sharewood("share", "--config", "party_b.toml", "--party", "party_b", cwd=place)
         assert other[0] == 0 and owner.wait(60) == 0, other
-        assert ": the model's objective, feature names, classes, number and largest depth" in other[1]
+        assert ": the model's objective, feature names, classes, number of trees" in other[1]
         both("predict", cwd=place)
     for name in ("a", "b"):
-        fresh = xgboost.DMatrix(pd.read_csv(place / f"new_{name}.csv")[list(X)])
-        assert (
-            np.abs(booster.predict(fresh) - pd.read_csv(place / f"predictions_{name}.csv")["prediction"]).max() < 1e-3
-        )
+        truth = model.predict_proba(pd.read_csv(place / f"new_{name}.csv")[list(X)])[:, 1]
+        assert np.abs(truth - pd.read_csv(place / f"predictions_{name}.csv")["prediction"]).max() < 1e-3
 
 
 def test_reveal_needs_consent(place):
