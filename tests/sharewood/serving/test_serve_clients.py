@@ -388,3 +388,28 @@ def test_waiting_halves_are_bounded():
     with pytest.raises(DataError):
         Turn.of(rows=0, ids=[], halves={f"{k:032x}": 1 for k in range(MOST_HALVES + 1)}, leaves=False)
     assert threading.active_count() < 50
+
+
+@pytest.mark.parametrize("pairwise", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_a_model_of_deep_trees_is_served(tmp_path, pairwise):
+    """Its paths are a matrix that is fixed for each batch, of either party and of clients."""
+    frame = frame_of(150)
+    y = np.arange(150) % 2  # not to be learnt, so that the trees are deep
+    parameters = {"objective": "binary:logistic", "max_depth": 12, "min_child_weight": 0}
+    booster = xgboost.train(parameters, xgboost.DMatrix(frame, label=y), 4)
+    plain = from_xgboost(json.loads(booster.save_raw("json")), "a test")
+    assert plain.paths is not None
+
+    def share(party):
+        share_model(party, plain if party.rank == 0 else None, ("a",)).save(tmp_path / f"{party.rank}.npz")
+
+    run_both(share)
+    sections = {name: {"model": str(tmp_path / f"{rank}.npz")} for rank, name in enumerate(NAMES)}
+    urls, truth = served(tmp_path, sections, pairwise=pairwise), booster.predict(xgboost.DMatrix(frame))
+    rows = [{k: None if v != v else v for k, v in row.items()} for row in frame.to_dict("records")]
+    with ready(tmp_path, urls, pairwise) as (_, http), Client(tmp_path / "client.toml") as client:
+        for some in (slice(0, 1), slice(1, 4), slice(4, 24), slice(24, 25)):
+            np.testing.assert_allclose(client.predict_proba(frame[some])[:, 1], truth[some], atol=1e-3)
+            for name in NAMES:
+                answer = http.post(f"{urls[name]}/v1/predict", json={"rows": rows[some]}).json()
+                np.testing.assert_allclose(answer["predictions"], truth[some], atol=1e-3)
