@@ -10,7 +10,7 @@ import pytest
 from sklearn import ensemble
 
 from mpc.errors import ConfigError, DataError
-from protocols.testing.two_parties import Recorder, run_both
+from protocols.testing.two_parties import Recorder, dealt, made_by_both, run_both
 from secure_tree.exchange.catboost import from_catboost
 from secure_tree.exchange.libraries import from_library, read_model
 from secure_tree.exchange.plain_model import NO_SPLIT, PlainModel, reveal_model, share_model
@@ -48,15 +48,15 @@ def of_lightgbm(objective, rows=X, trees=6, **parameters):
     return lightgbm.train(given, lightgbm.Dataset(frame(rows), LABELS[objective]), trees)
 
 
-def predicted(plain, rows, owner=1, missing="all", **how):
+def predicted(plain, rows, owner=1, missing="all", source=dealt):
     """Predict the other party's rows by a shared model: margins."""
 
     def job(party):
         model = estimator_of(share_model(party, plain if party.rank == owner else None, missing))
         table = pd.DataFrame(rows if party.rank != owner else rows[:0], columns=list(model.model.facts.names))
-        return model.predict_margin(party, table, "thresholds", **how)
+        return model.predict_margin(party, table, "thresholds")
 
-    results, parties = run_both(job)
+    results, parties = run_both(job, source=source)
     assert parties[owner].revealed == [] and set(parties[1 - owner].revealed) == {"predictions of its own rows"}
     return results[1 - owner]
 
@@ -125,9 +125,9 @@ def test_a_deep_model_of_xgboost():
     rows = with_holes(X[:60], 0.3, seed=3)
     truth = booster.predict(xgboost.DMatrix(rows, feature_names=NAMES), output_margin=True)
     assert from_library(booster).paths is not None
-    for has_dealer in (True, False):
-        margins = predicted(from_library(booster), rows[: 60 if has_dealer else 5], owner=0)
-        assert np.abs(margins - truth[: len(margins)]).max() < 1e-5
+    for count, source in ((60, dealt), (5, made_by_both)):
+        margins = predicted(from_library(booster), rows[:count], owner=0, source=source)
+        assert np.abs(margins - truth[:count]).max() < 1e-5
 
 
 def test_values_at_thresholds_go_the_same_way():
