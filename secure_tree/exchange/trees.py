@@ -7,7 +7,7 @@ padded, with leaves that no row reaches, to the next power of two above the leav
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -46,6 +46,8 @@ def plain_model(
     Raises DataError, which names `source`, for trees that are too large, and ValueError for what is no tree.
     """
     for tree in trees:
+        if len({len(getattr(tree, part.name)) for part in fields(tree)}) > 1:
+            raise ValueError("nodes without some of their facts")
         split = tree.left != -1
         if (
             (split & ~((tree.features >= 0) & (tree.features < len(names)))).any()

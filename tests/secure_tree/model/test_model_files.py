@@ -65,16 +65,16 @@ def test_no_damaged_file_is_another_model(models, tmp_path, name, load, count):
 def test_a_half_of_another_version_is_named(models, tmp_path):
     facts, arrays = models[0].pack()
     write_arrays(tmp_path / "half.npz", {**facts, "format": 3}, arrays)
-    with pytest.raises(DataError, match=r"half.npz: model format 3, this Sharewood reads 13"):
+    with pytest.raises(DataError, match=r"half.npz: model format 3, this Sharewood reads 14"):
         SharedModel.load(tmp_path / "half.npz")
 
 
 def test_a_revealed_model_is_no_half(models, tmp_path):
     write_arrays(tmp_path / "plain.json", *models[1].pack())
-    with pytest.raises(DataError, match="model format 5, this Sharewood reads 13"):
+    with pytest.raises(DataError, match="model format 6, this Sharewood reads 14"):
         SharedModel.load(tmp_path / "plain.json")
     write_arrays(tmp_path / "half.json", *models[0].pack())
-    with pytest.raises(DataError, match=r"not a revealed model file of format 5 \(it has no entry 'revealed'\)$"):
+    with pytest.raises(DataError, match=r"not a revealed model file of format 6 \(it has no entry 'revealed'\)$"):
         PlainModel.load(tmp_path / "half.json")
 
 
@@ -86,12 +86,14 @@ def test_a_revealed_model_is_no_half(models, tmp_path):
             lambda learner: learner["learner_model_param"].update(num_feature=str(2**31)),
             "features to be shared, got 2147483648",
         ),
-        (lambda learner: trees(learner)[0].update(ring(99)), "its own descendant"),
-        (lambda learner: trees(learner)[0].update(braid(99)), "trees of depth 99: at most 8 can be shared"),
+        (lambda learner: trees(learner)[0].update(ring(99)), "nodes that do not form a tree"),
+        (lambda learner: trees(learner)[0].update(braid(99)), "nodes that do not form a tree"),
+        (lambda learner: trees(learner)[0].update(apart(99)), "a node that is its own descendant"),
+        (lambda learner: trees(learner)[0]["sum_hessian"].pop(), "nodes without some of their facts"),
         (lambda learner: trees(learner)[0].update(split_conditions=[1e300] * 99), "a number that is not finite"),
         (lambda learner: trees(learner)[0].update(tree_param=[]), "not a model of XGBoost in JSON"),
         (lambda learner: learner.update(objective=7), "not a model of XGBoost in JSON"),
-        (lambda learner: deepen(trees(learner)[0], 60), "trees of depth 60: at most 8 can be shared"),
+        (lambda learner: deepen(trees(learner)[0], 300), "trees of depth 300: at most 255 can be shared"),
     ],
 )
 def test_odd_models_of_xgboost_are_a_sentence(spoil, sentence):
@@ -109,15 +111,29 @@ def trees(learner):
     return learner["gradient_booster"]["model"]["trees"]
 
 
+FACTS = "split_conditions", "split_indices", "default_left", "sum_hessian"
+
+
 def ring(nodes):
     """Make the first node its own child."""
-    return {"left_children": [0] * nodes, "right_children": [0] * nodes}
+    return nodes_of([0] * nodes, [0] * nodes)
 
 
 def braid(depth):
     """Return nodes whose children are both the next node, which makes 2^depth paths."""
     children = [*range(1, depth + 1), -1]
-    return {"left_children": children, "right_children": children}
+    return nodes_of(children, children)
+
+
+def apart(nodes):
+    """Return a root with two leaves, and further nodes that are their own children."""
+    following = [*range(4, nodes), 3]
+    leaves = iter(range(nodes, 2 * nodes - 3))
+    return nodes_of([1, -1, -1, *following, *[-1] * (nodes - 3)], [2, -1, -1, *leaves, *[-1] * (nodes - 3)])
+
+
+def nodes_of(left, right):
+    return {"left_children": left, "right_children": right, **{name: [0] * len(left) for name in FACTS}}
 
 
 def deepen(tree, depth):
@@ -125,5 +141,5 @@ def deepen(tree, depth):
     nodes = 2 * depth + 1
     tree["left_children"] = [i + 1 if i % 2 == 0 and i < nodes - 1 else -1 for i in range(nodes)]
     tree["right_children"] = [i + 2 if i % 2 == 0 and i < nodes - 1 else -1 for i in range(nodes)]
-    for name in ("split_conditions", "split_indices", "default_left"):
+    for name in FACTS:
         tree[name] = [0] * nodes

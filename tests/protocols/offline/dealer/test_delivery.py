@@ -195,8 +195,8 @@ def test_a_party_that_waits_for_the_dealer_notices_that_its_peer_has_died(monkey
     class Gone:
         peer, hung_up = "party_a", True
 
-        def last_words(self, step):
-            return PeerVanished(f"party_a closed the connection in {step}")
+        def why_gone(self, awaited):
+            return PeerVanished(f"party_a closed the connection in waiting for {awaited}")
 
     with (
         pytest.raises(PeerVanished, match="party_a closed the connection in waiting for dealer"),
