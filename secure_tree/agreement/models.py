@@ -82,9 +82,9 @@ class ReasonFacts(Message):
 class PlainFacts(Message):
     """The public facts of a plain model that is to be shared.
 
-    depth: the levels of full trees; of trees of any shape, the logarithm of their padded number of leaves. exponent:
-    under squared error, that of the power of two above all margins that its leaves can add up to. covers: whether it
-    has the sums of hessians that reasons need.
+    depth: the logarithm of the leaves of each tree, which are the levels of full trees; trees of any shape are padded.
+    exponent: under squared error, that of the power of two above all margins that its leaves can add up to. covers:
+    whether it has the sums of hessians that reasons need.
     """
 
     objective: Objective

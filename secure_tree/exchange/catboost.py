@@ -38,6 +38,8 @@ def from_catboost(document: dict[str, Any], source: str) -> PlainModel:
         if other := [kind for kind in known if kind != "float_features" and known[kind]]:
             raise DataError(f"{source}: a model with {other[0].replace('_', ' ')} cannot be shared, only numeric ones")
         features = sorted(known["float_features"], key=lambda one: one["flat_feature_index"])
+        if [one["feature_index"] for one in features] != list(range(len(features))):
+            raise ValueError("features whose numbers are not in their order")
         names = tuple(one["feature_id"] or f"f{i}" for i, one in enumerate(features))
         missing_left = np.array([one["nan_value_treatment"] != "AsTrue" for one in features])
         scale, biases = document["scale_and_bias"]
@@ -67,10 +69,9 @@ def _oblivious(tree: dict[str, Any]) -> tuple[np.ndarray, ...]:
     if leaves != 1 << len(splits):
         raise ValueError(f"{leaves} leaves of {len(splits)} splits")
     node = np.arange(leaves + m)
-    level = np.repeat(np.arange(len(splits)), 1 << np.arange(len(splits)))
-    features, borders = np.zeros(leaves + m, int), np.zeros(leaves + m)
-    features[:m] = np.array([_feature(split) for split in reversed(splits)], int)[level]
-    borders[:m] = np.array([split["border"] for split in reversed(splits)], np.float64)[level]
+    level = np.repeat(np.arange(len(splits) + 1), 1 << np.arange(len(splits) + 1))
+    features = np.array([_feature(split) for split in reversed(splits)] + [0])[level]
+    borders = np.array([split["border"] for split in reversed(splits)] + [0.0], np.float64)[level]
     left, right = np.where(node < m, 2 * node + 1, -1), np.where(node < m, 2 * node + 2, -1)
     values = np.array(tree["leaf_values"], np.float64).reshape(leaves, -1)
     covers = np.concatenate([np.zeros(m), weights])
@@ -92,7 +93,7 @@ def _nested(tree: dict[str, Any]) -> tuple[np.ndarray, ...]:
                 left.append(-1)
                 right.append(-1)
     split = [node.get("split") for node in nodes]
-    features = np.array([_feature(one) if one else 0 for one in split], int)
+    features = np.array([_feature(one) if one else 0 for one in split])
     borders = np.array([one["border"] if one else 0.0 for one in split], np.float64)
     given = [np.atleast_1d(node["value"]) if "value" in node else None for node in nodes]
     width = max(len(value) for value in given if value is not None)
@@ -103,7 +104,7 @@ def _nested(tree: dict[str, Any]) -> tuple[np.ndarray, ...]:
     return features, borders, np.array(left), np.array(right), values, covers
 
 
-def _feature(split: dict[str, Any]) -> int:
+def _feature(split: dict[str, Any]) -> Any:
     if split["split_type"] != "FloatFeature":
         raise ValueError(f"a split of type {split['split_type']}")
-    return int(split["float_feature_index"])
+    return split["float_feature_index"]

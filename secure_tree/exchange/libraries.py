@@ -8,7 +8,7 @@ same way. Nothing here imports LightGBM, scikit-learn or CatBoost.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,12 @@ _OBJECTIVES = {
     "softmax": "multi:softprob",
     "exponential": "count:poisson",
 }
-_NAMES = "feature_names="
+# Comparisons of treelite, after which a row goes to the first child; those that swap the children of a plain model, and
+# those that send a value at the threshold left there.
+_OPERATORS = {2: "<", 3: "<=", 4: ">", 5: ">="}
+_KINDS = (">", ">="), ("<=", ">")
+# What is read in the text of a model of LightGBM.
+_KEYS = "feature_names=", "decision_type=", "is_linear="
 
 
 def read_model(path: Path, key: FileKey | None = None) -> PlainModel:
@@ -44,8 +49,7 @@ def read_model(path: Path, key: FileKey | None = None) -> PlainModel:
     if path.suffix == ".txt":
         treelite = _treelite()
         with reading(path, "model of LightGBM in text"):
-            lines = path.read_text().splitlines()
-            names = next(line for line in lines if line.startswith(_NAMES)).removeprefix(_NAMES).split()
+            names = _checked_text(path.read_text(), str(path))
             return _from_treelite(treelite.frontend.load_lightgbm_model(path), names, str(path))
     document = read_json(path, "model of XGBoost or CatBoost in JSON")
     return (from_catboost if "model_info" in document else from_xgboost)(document, str(path))
@@ -83,11 +87,13 @@ def from_library(model: Any, names: Sequence[str] | None = None) -> PlainModel:
         return plain if names is None else replace(plain, names=_checked(names, len(plain.names), source))
     treelite = _treelite()
     with reading(source, "model of XGBoost, LightGBM or scikit-learn"):
-        if hasattr(model, "feature_name"):
-            loaded, known = treelite.frontend.from_lightgbm(model), model.feature_name()
-        else:
-            loaded, known = treelite.sklearn.import_model(model), getattr(model, "feature_names_in_", None)
-        return _from_treelite(loaded, known if names is None else names, source)
+        if hasattr(model, "model_to_string"):
+            found = _checked_text(model.model_to_string(), source)
+            return _from_treelite(treelite.frontend.from_lightgbm(model), found if names is None else names, source)
+        loaded, known = treelite.sklearn.import_model(model), getattr(model, "feature_names_in_", None)
+        # With exponential loss, probabilities are the logistic function of twice the margin.
+        twice = getattr(model, "loss", None) == "exponential"
+        return _from_treelite(loaded, known if names is None else names, source, 2.0 if twice else 1.0)
 
 
 def _treelite() -> Any:
@@ -99,6 +105,20 @@ def _treelite() -> Any:
     return treelite
 
 
+def _checked_text(text: str, source: str) -> list[str]:
+    """Return the names of features in a model of LightGBM. Raises DataError for what treelite would misread."""
+    found = {key: [line.removeprefix(key) for line in text.splitlines() if line.startswith(key)] for key in _KEYS}
+    names, decisions, linear = found.values()
+    # Bits 2 and 3 of a decision: which values are missing. 1: zeros.
+    if any(int(kind) >> 2 & 3 == 1 for line in decisions for kind in line.split()):
+        raise DataError(f"{source}: a model with zero_as_missing cannot be shared")
+    if any(line != "0" for line in linear):
+        raise DataError(f"{source}: a model with linear trees cannot be shared")
+    if not names:
+        raise ValueError("it has no names of features")
+    return names[0].split()
+
+
 def _checked(names: Sequence[str] | None, count: int, source: str) -> tuple[str, ...]:
     """Return the names of features. Raises DataError."""
     if names is None:
@@ -108,54 +128,56 @@ def _checked(names: Sequence[str] | None, count: int, source: str) -> tuple[str,
     return tuple(map(str, names))
 
 
-def _from_treelite(model: Any, names: Sequence[str] | None, source: str) -> PlainModel:
-    """Convert a model of treelite. Raises DataError, and KeyError or ValueError for another format."""
-    document = json.loads(model.dump_as_json())
-    link, trees, alpha = document["postprocessor"], document["trees"], 1.0
-    (classes,), (_, width) = document["num_class"], document["leaf_vector_shape"]
-    base, objective = document["base_scores"], _OBJECTIVES.get(link)
-    column: int | None = None
+def _from_treelite(model: Any, names: Sequence[str] | None, source: str, alpha: float = 1.0) -> PlainModel:
+    """Convert a model of treelite, whose margins are multiplied by `alpha`. Raises DataError, ValueError."""
+    header = model.get_header_accessor()
+    link, base = header.get_field("postprocessor"), header.get_field("base_scores")
+    (classes,), (targets,), (average,), (features,) = (
+        header.get_field(name).tolist() for name in ("num_class", "num_target", "average_tree_output", "num_feature")
+    )
+    if targets != 1:
+        raise DataError(f"{source}: a model with several targets cannot be shared")
+    width, objective = header.get_field("leaf_vector_shape")[1], _OBJECTIVES.get(link)
+    numbers = header.get_field("class_id")
     if link == "sigmoid":
-        alpha = document["sigmoid_alpha"]
-    elif link == "identity_multiclass" and width == classes == 2:
-        objective, classes, column, base = "reg:squarederror", 1, 1, base[1:]
-    if objective is None or (column is None and width > 1):
+        alpha *= header.get_field("sigmoid_alpha").item()
+    two = link == "identity_multiclass" and width == classes == 2
+    if two:
+        objective, classes, base, numbers = "reg:squarederror", 1, base[1:], np.zeros_like(numbers)
+    if objective is None or (width > 1 and not two):
         what = "that averages probabilities of several classes" if width > 2 else f"whose margins go through {link}"
         raise DataError(f"{source}: a model {what} cannot be shared, only through {', '.join(_OBJECTIVES)}")
-    if document["num_target"] != 1:
-        raise DataError(f"{source}: a model with several targets cannot be shared")
-    if any(tree["has_categorical_split"] for tree in trees):
-        raise DataError(f"{source}: a model with categorical splits cannot be shared")
-    numbers = [0] * len(trees) if column is not None else document["class_id"]
-    of_class = [[tree for tree, k in zip(trees, numbers, strict=True) if k == c] for c in range(classes)]
-    scale = alpha / (len(of_class[0]) if document["average_tree_output"] else 1)
-    ordered = [_tree_of(tree["nodes"], scale, column) for each in zip(*of_class, strict=True) for tree in each]
-    if not ordered:
+    of_class = [np.flatnonzero(numbers == k) for k in range(classes)]
+    scale = alpha / (len(of_class[0]) if average else 1)
+    trees = [
+        _tree_of(model.get_tree_accessor(int(number)).get_field, scale, source)
+        for each in zip(*of_class, strict=True)
+        for number in each
+    ]
+    if not trees:
         raise DataError(f"{source}: the model must have at least one tree, got none")
-    named = _checked(names, document["num_feature"], source)
-    with np.errstate(over="ignore"):
-        return plain_model(source, objective, named, tuple(alpha * margin for margin in base), ordered)
+    margins = tuple(float(alpha * margin) for margin in base)
+    return plain_model(source, objective, _checked(names, features, source), margins, trees)
 
 
-def _tree_of(nodes: list[dict[str, Any]], scale: float, column: int | None) -> Tree:
-    """Convert a tree, whose leaves have a number, or several of which one counts."""
-    place = {node["node_id"]: i for i, node in enumerate(nodes)}
-    kinds = [node.get("comparison_op") for node in nodes]
-    if set(kinds) - {None, "<", "<=", ">", ">="} or place[0] != 0:
+def _tree_of(field: Callable[[str], np.ndarray], scale: float, source: str) -> Tree:
+    """Convert a tree by the fields of its nodes. Of leaves with two values, the second one counts."""
+    if field("has_categorical_split").any():
+        raise DataError(f"{source}: a model with categorical splits cannot be shared")
+    left, compares, ends = field("cleft"), field("cmp"), field("leaf_vector_end").astype(int)
+    if not np.isin(compares[left != -1], list(_OPERATORS)).all():
         raise ValueError("a node that compares otherwise")
-    swapped = np.array([kind in (">", ">=") for kind in kinds])
-    inclusive = np.array([kind in ("<=", ">") for kind in kinds])
-    first = np.array([place[node["left_child"]] if "left_child" in node else -1 for node in nodes])
-    second = np.array([place[node["right_child"]] if "left_child" in node else -1 for node in nodes])
-    by_default = np.array([bool(node.get("default_left")) for node in nodes])
-    leaves = [node.get("leaf_value", 0.0) for node in nodes]
-    values = [leaf if column is None else np.ravel(leaf)[column] if np.ndim(leaf) else 0.0 for leaf in leaves]
+    swapped, inclusive = (np.isin(compares, [k for k in _OPERATORS if _OPERATORS[k] in some]) for some in _KINDS)
+    values = np.append(field("leaf_vector"), 0.0)[ends - 1] if len(field("leaf_vector")) else field("leaf_value")
+    present = field("sum_hess") if field("sum_hess_present").any() else field("data_count")
+    with np.errstate(over="ignore"):
+        thresholds = strictly_below(field("threshold").astype(np.float64), inclusive)
     return Tree(
-        features=np.array([node.get("split_feature_id", 0) for node in nodes]),
-        thresholds=strictly_below(np.array([float(node.get("threshold", 0.0)) for node in nodes]), inclusive),
-        missing_left=by_default ^ swapped,
-        left=np.where(swapped, second, first),
-        right=np.where(swapped, first, second),
-        values=scale * np.array(values, np.float64),
-        covers=np.array([float(node.get("sum_hess", node.get("data_count", 0.0))) for node in nodes]),
+        features=field("split_index"),
+        thresholds=thresholds,
+        missing_left=field("default_left").astype(bool) ^ swapped,
+        left=np.where(swapped, field("cright"), left),
+        right=np.where(swapped, left, field("cright")),
+        values=scale * values,
+        covers=present.astype(np.float64),
     )

@@ -45,7 +45,11 @@ def plain_model(
 
     Raises DataError, which names `source`, for trees that are too large, and ValueError for what is no tree.
     """
+    if not np.isfinite(base_margins).all():
+        raise ValueError("a base score that is not finite")
     for tree in trees:
+        if any(part.dtype.kind not in "iu" for part in (tree.features, tree.left, tree.right)):
+            raise ValueError("a feature or a child that is not an integer")
         if len({len(getattr(tree, part.name)) for part in fields(tree)}) > 1:
             raise ValueError("nodes without some of their facts")
         split = tree.left != -1

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn import ensemble
+from sklearn.linear_model import LinearRegression
 
 from mpc.errors import ConfigError, DataError
 from protocols.testing.two_parties import Recorder, dealt, made_by_both, run_both
@@ -16,7 +17,7 @@ from secure_tree.exchange.libraries import from_library, read_model
 from secure_tree.exchange.plain_model import NO_SPLIT, PlainModel, reveal_model, share_model
 from secure_tree.exchange.trees import Tree, plain_model
 from secure_tree.model.shared_model import SharedModel
-from tests.secure_tree.exchange.test_share import estimator_of
+from tests.secure_tree.exchange.test_share import answers, estimator_of
 from tests.secure_tree.test_layouts import with_holes
 
 lightgbm = pytest.importorskip("lightgbm")
@@ -48,17 +49,9 @@ def of_lightgbm(objective, rows=X, trees=6, **parameters):
     return lightgbm.train(given, lightgbm.Dataset(frame(rows), LABELS[objective]), trees)
 
 
-def predicted(plain, rows, owner=1, missing="all", source=dealt):
+def predicted(plain, rows, **how):
     """Predict the other party's rows by a shared model: margins."""
-
-    def job(party):
-        model = estimator_of(share_model(party, plain if party.rank == owner else None, missing))
-        table = pd.DataFrame(rows if party.rank != owner else rows[:0], columns=list(model.model.facts.names))
-        return model.predict_margin(party, table, "thresholds")
-
-    results, parties = run_both(job, source=source)
-    assert parties[owner].revealed == [] and set(parties[1 - owner].revealed) == {"predictions of its own rows"}
-    return results[1 - owner]
+    return answers(plain, pd.DataFrame(rows, columns=list(plain.names)), **how)[0]
 
 
 @pytest.mark.parametrize(
@@ -101,12 +94,19 @@ def test_every_kind_of_lightgbm(objective, parameters, holes, tmp_path):
             "predict",
         ),
         (ensemble.HistGradientBoostingClassifier(max_iter=5), "binary", "decision_function"),
+        (ensemble.HistGradientBoostingRegressor(loss="poisson", max_iter=5), "poisson", "predict"),
+        (ensemble.GradientBoostingClassifier(n_estimators=4, loss="exponential"), "binary", "predict_log_proba"),
     ],
 )
 def test_every_kind_of_scikit_learn(model, label, margins):
     model.fit(frame(), LABELS[label])
     truth = getattr(model, margins)(frame(X[:50]))
-    truth = truth[:, 1] if margins == "predict_proba" else truth
+    if margins == "predict_proba":
+        truth = truth[:, 1]
+    elif margins == "predict_log_proba":
+        truth = truth[:, 1] - truth[:, 0]
+    elif label == "poisson":
+        truth = np.log(truth)
     assert np.abs(predicted(from_library(model), X[:50], missing="none") - truth).max() < 1e-5
 
 
@@ -117,6 +117,12 @@ def test_every_kind_of_catboost(name, tmp_path):
     plain = read_model(path)
     assert plain.names == ("age", "b b", "c", "d") and (plain.paths is not None) == (name == "leaves")
     assert np.abs(predicted(plain, CATBOOST_ROWS) - CATBOOST[name]["margins"]).max() < 1e-5
+
+
+def test_forests_with_missing_values():
+    rows = with_holes(X, 0.3)
+    model = ensemble.RandomForestRegressor(5, max_leaf_nodes=60, random_state=2).fit(rows, LABELS["regression"])
+    assert np.abs(predicted(from_library(model), rows[:60]) - model.predict(rows[:60])).max() < 1e-5
 
 
 def test_a_deep_model_of_xgboost():
@@ -264,6 +270,11 @@ def test_what_a_model_with_deep_trees_does_not_have():
         (lambda: of_lightgbm("multiclassova"), "margins go through multiclass_ova cannot be shared"),
         (lambda: ensemble.RandomForestClassifier(2).fit(frame(), LABELS["multiclass"]), "probabilities of several"),
         (lambda: ensemble.IsolationForest(n_estimators=2).fit(frame()), "exponential_standard_ratio"),
+        (lambda: of_lightgbm("binary", zero_as_missing=True), "zero_as_missing cannot be shared"),
+        (lambda: of_lightgbm("regression", linear_tree=True), "linear trees cannot be shared"),
+        (lambda: of_lightgbm("regression", reg_sqrt=True), "margins go through signed_square"),
+        (lambda: ensemble.GradientBoostingRegressor(init=LinearRegression()).fit(frame(), SIGNAL), "init estimator"),
+        (lambda: ensemble.RandomForestRegressor(2).fit(frame(), np.stack([SIGNAL, SIGNAL], 1)), "not a model of"),
         (lambda: ensemble.BaggingRegressor(), "not a model of XGBoost, LightGBM or scikit-learn"),
         (lambda: {"no": "model"}, "not a model of XGBoost, LightGBM or scikit-learn"),
     ],
@@ -296,6 +307,9 @@ def test_categories_and_wrong_names_are_refused():
         (lambda d: d["oblivious_trees"][0]["splits"][0].update(float_feature_index=4), "not a model of CatBoost"),
         (lambda d: d["oblivious_trees"][0]["leaf_values"].__setitem__(0, float("nan")), "not finite"),
         (lambda d: d["oblivious_trees"].clear(), "at least one tree"),
+        (lambda d: d["oblivious_trees"][0]["splits"][0].update(float_feature_index=1.5), "must be of integer"),
+        (lambda d: d["features_info"]["float_features"][0].update(feature_index=3), "not in their order"),
+        (lambda d: d.update(scale_and_bias=[1, [float("nan")]]), "a base score that is not finite"),
         (lambda d: d.pop("scale_and_bias"), "no entry 'scale_and_bias'"),
     ],
 )

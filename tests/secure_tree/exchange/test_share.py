@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mpc.errors import ConfigError, DataError, RangeError
-from protocols.testing.two_parties import Recorder, run_both
+from protocols.testing.two_parties import Recorder, dealt, run_both
 from secure_tree.estimator import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.exchange.plain_model import NO_SPLIT, reveal_model, share_model
 from secure_tree.exchange.xgboost import from_xgboost, to_xgboost
@@ -49,15 +49,19 @@ def estimator_of(half):
 
 
 def predicted(booster, rows, owner=1, missing="all"):
-    """Predict the other party's rows by a shared model: margins, `predict`, `predict_proba`, and both parties."""
-    plain = plain_of(booster)
+    """Predict the other party's rows by a shared model: margins, `predict` and `predict_proba`."""
+    return answers(plain_of(booster), rows, owner, missing, asked=("predict_margin", "predict", "predict_proba"))
+
+
+def answers(plain, rows, owner=1, missing="all", source=dealt, asked=("predict_margin",)):
+    """Ask a shared model about the other party's rows."""
 
     def job(party):
         model = estimator_of(share_model(party, plain if party.rank == owner else None, missing))
-        asked = model.predict_margin, model.predict, getattr(model, "predict_proba", model.predict)
-        return [ask(party, rows if party.rank != owner else rows[:0], "thresholds") for ask in asked]
+        own = rows if party.rank != owner else rows[:0]
+        return [getattr(model, one, model.predict)(party, own, "thresholds") for one in asked]
 
-    results, parties = run_both(job)
+    results, parties = run_both(job, source=source)
     assert parties[owner].revealed == [] and set(parties[1 - owner].revealed) == {"predictions of its own rows"}
     assert all(len(part) == 0 for part in results[owner])
     return results[1 - owner]

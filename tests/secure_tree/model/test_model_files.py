@@ -92,6 +92,7 @@ def test_a_revealed_model_is_no_half(models, tmp_path):
         (lambda learner: trees(learner)[0]["sum_hessian"].pop(), "nodes without some of their facts"),
         (lambda learner: trees(learner)[0].update(split_conditions=[1e300] * 99), "a number that is not finite"),
         (lambda learner: trees(learner)[0].update(tree_param=[]), "not a model of XGBoost in JSON"),
+        (lambda learner: trees(learner)[0]["split_indices"].__setitem__(0, 0.5), "that is not an integer"),
         (lambda learner: learner.update(objective=7), "not a model of XGBoost in JSON"),
         (lambda learner: deepen(trees(learner)[0], 300), "trees of depth 300: at most 255 can be shared"),
     ],
