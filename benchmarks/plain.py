@@ -13,8 +13,9 @@ from typing import TypeVar
 
 from mpc.errors import PeerVanished
 from mpc.host.streaming import Pieces
-from protocols.transport.channel import Channel, Intake, Link
+from protocols.transport.channel import Channel
 from protocols.transport.codec import Buffer
+from protocols.transport.link import Intake, Link
 from protocols.transport.tls import LOOKS
 
 T = TypeVar("T")

@@ -9,11 +9,10 @@ Meter      payload_*  bytes that the caller sent or received
 
 import select
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -21,101 +20,22 @@ from numpy.typing import DTypeLike
 from mpc.errors import PeerFailure, PeerVanished, ProtocolDesync
 from mpc.host.streaming import Pieces, RowsInFile
 from protocols.transport.codec import Buffer, Tree, byte_view, decode, encode
-from protocols.transport.frames import FACTS_LIMIT, MAX_TAG, Kind, Reader, head, read_head, read_to_the_end
+from protocols.transport.frames import (
+    FACTS_LIMIT,
+    MAX_TAG,
+    Kind,
+    Reader,
+    head,
+    read_head,
+    read_nothing,
+    read_to_the_end,
+)
+from protocols.transport.link import Intake, Link
 
 T = TypeVar("T")
 Like = Sequence[tuple[int | tuple[int, ...], DTypeLike] | RowsInFile]
 # Seconds to send the last frame of a session: the peer may not read it.
 _FAREWELL = 1.0
-
-
-class Intake(Generic[T]):
-    """Where a link puts received bytes: it fills `target` until that is None; then `result` is set."""
-
-    target: memoryview | None
-    result: T
-
-    def __init__(self, reader: Reader[T]) -> None:
-        self._reader = reader
-        self._advance()
-
-    def filled(self, count: int) -> None:
-        """Record that the first `count` bytes of `target` have arrived."""
-        assert self.target is not None, "nothing more is expected"
-        self.target = self.target[count:]
-        if not self.target:
-            self._advance()
-
-    def _advance(self) -> None:
-        try:
-            self.target = next(self._reader)
-        except StopIteration as done:
-            self.target, self.result = None, done.value
-
-
-class Link(ABC):
-    """A duplex stream of bytes to the peer."""
-
-    peer: str
-    sent = 0
-    received = 0
-    timeout: float | None = None
-    session = bytes(16)
-    # The certificate (DER) by which the peer is known, empty if it needs none.
-    certificate = b""
-    # Whether a message has been sent only in part.
-    cut_short = False
-
-    @property
-    def descriptor(self) -> int | None:
-        """The descriptor to poll; None if the next bytes may already be buffered, or come from this process."""
-        return None
-
-    @property
-    def hung_up(self) -> bool:
-        """Whether the peer has closed its end; earlier messages may still be unread."""
-        return False
-
-    @abstractmethod
-    def watch(self, other: "Link", gone: Callable[[], None]) -> None:
-        """Call `gone` once if the peer of `other` hangs up while this link waits for its own peer."""
-
-    @abstractmethod
-    def unwatch(self, other: "Link") -> None:
-        """End the `watch` of `other`."""
-
-    @abstractmethod
-    def deafen(self) -> None:
-        """Receive nothing from now on: a thread that waits for the peer gets PeerVanished."""
-
-    def pace(self, rate: float | None) -> None:
-        """Send at most `rate` bytes per second from now on, None: as fast as possible, where the system can do so."""
-        return
-
-    @abstractmethod
-    def transfer(self, outgoing: Sequence[Buffer | Pieces], intake: Intake[T], step: str) -> None:
-        """Send all of `outgoing` and fill all of `intake`, at the same time.
-
-        Raises PeerTimeout if no byte moves either way for `timeout` seconds, PeerVanished if the peer is gone.
-        """
-
-    def post(self, outgoing: Sequence[Buffer | Pieces], reader: Reader[T], step: str) -> Callable[[], T]:
-        """Start a transfer; the result waits for it. A link may continue it while the caller computes.
-
-        Calls and their results are in the same order.
-        """
-        self.transfer(outgoing, Intake(_read_nothing()), step)
-
-        def finish() -> T:
-            intake = Intake(reader)
-            self.transfer([], intake, step)
-            return intake.result
-
-        return finish
-
-    @abstractmethod
-    def close(self) -> None:
-        """End the stream, which the peer notices.  Calling it again has no effect."""
 
 
 class Channel:
@@ -189,7 +109,7 @@ class Channel:
         """Send a tree of plain values and arrays (see codec); the peer must `receive` it."""
         number = self._frames_sent
         frame = self._framed(Kind.TREE, tag, encode(tree))
-        self._transfer(frame, _read_nothing(), tag, "sent message", number)
+        self._transfer(frame, read_nothing(), tag, "sent message", number)
 
     def receive(self, tag: str, limit: int | None = None) -> Tree:
         """Receive a tree from the peer; `limit` replaces the channel's."""
@@ -253,7 +173,7 @@ class Channel:
             words = reason.encode(errors="backslashreplace")[:MAX_TAG].decode(errors="ignore")
             self._link.timeout = _FAREWELL
             with suppress(PeerFailure):
-                self._link.transfer([head(Kind.END, words, self._frames_sent, 0)], Intake(_read_nothing()), "the end")
+                self._link.transfer([head(Kind.END, words, self._frames_sent, 0)], Intake(read_nothing()), "the end")
 
     @contextmanager
     def explained(self) -> Iterator[Self]:
@@ -338,10 +258,6 @@ class Channel:
                 failure.args = (f"{what} {number}: {failure}",)
                 failure.source = self.peer
             raise
-
-
-def _read_nothing() -> Reader[None]:
-    yield from ()
 
 
 def first_to_speak(channels: Sequence[Channel], seconds: float | None = None) -> Channel | None:

@@ -61,6 +61,10 @@ def read_head(kind: Kind, tag: str, sequence: int, limit: int, peer: str) -> Rea
     return length
 
 
+def read_nothing() -> Reader[None]:
+    yield from ()
+
+
 def read_to_the_end(peer: str) -> Reader[None]:
     """Skip all frames up to the one with which `peer` ended the session. Raises PeerVanished, ProtocolDesync."""
     while True:

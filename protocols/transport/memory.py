@@ -6,9 +6,10 @@ from typing import TypeVar
 
 from mpc.errors import PeerTimeout, PeerVanished
 from mpc.host.streaming import Pieces
-from protocols.transport.channel import Channel, Intake, Link
+from protocols.transport.channel import Channel
 from protocols.transport.codec import Buffer
 from protocols.transport.frames import FACTS_LIMIT
+from protocols.transport.link import Intake, Link
 
 T = TypeVar("T")
 _END = b""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from threading import Condition, Event
 from typing import Any
 
-from protocols.transport.channel import Intake
 from protocols.transport.frames import Reader
+from protocols.transport.link import Intake
 
 
 class Posted:

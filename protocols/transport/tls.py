@@ -25,9 +25,9 @@ from typing import Any, TypeVar, cast
 from mpc.errors import PeerFailure, PeerTimeout, PeerVanished
 from mpc.host.streaming import Pieces
 from protocols.transport.certificates import subject_names
-from protocols.transport.channel import Intake, Link
 from protocols.transport.codec import Buffer
 from protocols.transport.frames import VERSION, Reader
+from protocols.transport.link import Intake, Link
 from protocols.transport.posted import Posted, TransferQueue
 from protocols.transport.waiting import Wait
 

@@ -5,10 +5,8 @@ all rows (vertical). The method "bins" routes values by the cuts that their owne
 of bins times the shared left sets. The method "thresholds" compares values of any origin with the secret threshold of
 the secret feature at every node: a known matrix of values times the shared features or, for the rows of clients, shared
 values times the features, a matrix that is fixed once for any number of rows. All give a secret bit "goes left" per
-node. The agreements of these bits with the path to a leaf are added, and the leaf is reached iff the sum equals the
-depth. Paths of full trees are public; those of trees of other shapes, in a model that was brought in, are a shared
-matrix for each tree, which is fixed for a batch of rows, in two rounds more. The result is revealed to one party: the
-owner of the row, or the party that both name; that of a client's row is released to the client.
+node, and these bits say which leaf is reached (secure_tree/prediction/paths.py). The result is revealed to one party:
+the owner of the row, or the party that both name; that of a client's row is released to the client.
 
 Cost of clients' rows with d values and o values that may be missing, for m nodes and l leaves in all (`cost_of_rows`):
 6 rounds, and each way per row d + o words, per node the openings of a comparison and of two conversions, and per leaf
@@ -40,6 +38,7 @@ from mpc.shares import AShare, BShare, S, concatenate
 from mpc.words import U8
 from secure_tree.data.bins import ORDER_BITS, bin_rows, keys_of
 from secure_tree.model.ensemble import Ensemble, Routes, left_children
+from secure_tree.prediction.paths import sum_of_paths
 from secure_tree.public.config import Method
 from secure_tree.public.layout import Layout
 
@@ -293,49 +292,3 @@ def _apply_all(party: Party, matrices: Sequence[LinearMap], vectors: Sequence[S]
     return (
         yield from parallel(*(m.supply(party, len(x)).apply(party, x) for m, x in zip(matrices, vectors, strict=True)))
     )
-
-
-def paths(depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (nodes, left), both [2^depth, depth]: the nodes above each leaf, and 1 if the path goes left there."""
-    leaf = np.arange(1 << depth)[:, None]
-    level = np.arange(depth)
-    nodes = (1 << level) - 1 + (leaf >> (depth - level))
-    return nodes, 1 - ((leaf >> (depth - 1 - level)) & 1)
-
-
-def sum_of_paths(
-    party: Party, left: BShare, leaves: AShare, classes: int, shapes: AShare | None = None
-) -> Steps[AShare]:
-    """<goes left>, [t, nodes, rows], [weights], [t, leaves] -> [sum of the reached leaves' weights], [classes, rows].
-
-    Trees are ordered by rounds, with one tree per class in each. shapes: `Ensemble.paths`.
-    """
-    t, m, rows = left.shape
-    ring = yield from to_ring.steps(party, left, Z8)
-    if shapes is None:
-        missed, most = _missed_in_full(ring), m.bit_length()
-    else:
-        missed, most = (yield from _missed(party, ring, shapes)), min(m, 255)
-    reached = yield from equals_zero.steps(party, missed, most.bit_length())
-    if party.audit:
-        party.audit.zero(~reached.parity(axis=1), "each row is at one leaf of a tree")
-    weights = leaves.reshape(-1, 1)
-    reached_weights = yield from select.steps(party, reached.reshape(len(weights), rows), weights)
-    return reached_weights.reshape(t // classes, classes, -1, rows).sum(axis=(0, 2))
-
-
-def _missed_in_full(left: AShare) -> AShare:
-    """[goes left], [t, nodes, rows] -> [-(nodes at which the row leaves the path to each leaf)], [t, leaves, rows]."""
-    nodes, turns = paths(left.shape[1].bit_length())
-    sign = (2 * turns - 1)[None, :, :, None]
-    agreed = left.map(lambda w: w[:, nodes]).times(sign).sum(axis=2) + (1 - turns).sum(axis=1)[None, :, None]
-    return agreed - nodes.shape[1]
-
-
-def _missed(party: Party, left: AShare, of_leaves: AShare) -> Steps[AShare]:
-    """The same, positive, for secret paths, [t, leaves, nodes + 1]."""
-    turns, to_the_left = of_leaves[..., :-1], of_leaves[..., -1:]
-    operand = yield from fix.steps(party, turns.transpose(0, 2, 1))
-    with released(party, [operand]):
-        products = yield from multiply_fixed.steps(party, left.transpose(0, 2, 1), operand)
-    return products.transpose(0, 2, 1) + to_the_left

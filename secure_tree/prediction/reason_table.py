@@ -32,7 +32,7 @@ from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, public_bits, stack
 from mpc.words import U8, U64
 from secure_tree.model.ensemble import Ensemble, left_children
-from secure_tree.prediction.predict import paths
+from secure_tree.prediction.paths import paths
 from secure_tree.public.numerics import MARGIN_SCALE, NODE_HIGH
 
 DEEPEST = 6

@@ -43,7 +43,8 @@ from mpc.shares import AShare, BShare, concatenate
 from mpc.words import U8, U64
 from secure_tree.agreement.models import ReasonFacts
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.predict import batches, paths, router_of, row_groups, sum_of_paths
+from secure_tree.prediction.paths import paths, sum_of_paths
+from secure_tree.prediction.predict import batches, router_of, row_groups
 from secure_tree.prediction.reason_table import DEEPEST, SCALE, of_last_leaf, path_values
 from secure_tree.public.config import Method
 from secure_tree.public.context import TrainingContext

@@ -12,9 +12,9 @@ from mpc.protocol.catalogue import correlations
 from protocols.offline.plan import encode_plan
 from protocols.runtime import dealer_host as desk
 from protocols.testing.two_parties import run_both
-from protocols.transport.channel import Intake
 from protocols.transport.codec import encode
 from protocols.transport.frames import FACTS_LIMIT, Kind, head
+from protocols.transport.link import Intake
 from secure_tree import SecureXGBClassifier
 from tests.lies import mutated
 from tests.protocols.runtime.meeting import NAMES, dealing, honest

@@ -17,9 +17,9 @@ from protocols.offline.dealer import server as dealing_side
 from protocols.offline.dealer.server import NONCE_BYTES, PLAN_ROOM
 from protocols.offline.plan import decode_plan, encode_plan
 from protocols.offline.streams import DOMAIN_BYTES
-from protocols.transport.channel import Intake
 from protocols.transport.codec import DTYPES, decode, encode
 from protocols.transport.frames import FACTS_LIMIT, Kind, head, read_head, read_to_the_end
+from protocols.transport.link import Intake
 from protocols.transport.memory import memory_pair
 from sharewood.warming_up import warm_up
 from tests.protocols.runtime.meeting import NAMES, SQUARES, both, dealing

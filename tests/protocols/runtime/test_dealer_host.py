@@ -17,8 +17,8 @@ from protocols.offline.dealer.server import NONCE_BYTES, NOTICE
 from protocols.runtime import dealer_host as desk
 from protocols.runtime.dealer_host import run_dealer
 from protocols.transport import frames
-from protocols.transport.channel import Intake
 from protocols.transport.codec import encode
+from protocols.transport.link import Intake
 from protocols.transport.tcp import connect, listen
 from tests.protocols.runtime.meeting import CREDENTIALS, NAMES, both, dealing, honest, until
 
