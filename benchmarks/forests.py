@@ -18,7 +18,7 @@ import lightgbm
 import numpy as np
 import pandas as pd
 
-from benchmarks.program import DOCS, parse, table, write_between
+from benchmarks.program import DOCS, costs, parse, table, write_between
 from mpc.party import Party
 from protocols.runtime.local import PARTIES, run_session
 from secure_tree import SecureXGBClassifier
@@ -52,18 +52,7 @@ def predict(plain: PlainModel, rows: pd.DataFrame) -> tuple[list[dict[str, float
 
     outcome = run_session(job)
     (stages, _), (others, margins) = (outcome[name]["result"] for name in PARTIES)
-    costs = []
-    for names in _STAGES:
-        both = [stages[name] for name in names], [others[name] for name in names]
-        costs.append(
-            {
-                "rounds": sum(one["rounds"] for one in both[0]),
-                "MB": sum(one["bytes_sent"] + one["bytes_received"] for one in both[0]) / 1e6,
-                "MB dealt": sum(one["bytes_dealt"] for one in [*both[0], *both[1]]) / 1e6,
-                "s": max(sum(one["seconds"] for one in of) for of in both),
-            }
-        )
-    return costs, margins
+    return [costs(names, stages, others) for names in _STAGES], margins
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -79,9 +68,9 @@ def main(arguments: list[str] | None = None) -> None:
     plain = from_library(booster)
     (shared, predicted), margins = predict(plain, rows)
     error = np.abs(margins - booster.predict(rows, raw_score=True)).max()
-    costs = table("work", {"sharing the model, once": shared, f"predicting {options.rows:,} rows": predicted})
+    shown = table("work", {"sharing the model, once": shared, f"predicting {options.rows:,} rows": predicted})
     shape = f"{options.trees} trees of up to {options.leaves} leaves and 20 levels, {options.features} features"
-    text = f"{costs}\n\n{shape}; largest error of a margin: {error:.1g}."
+    text = f"{shown}\n\n{shape}; largest error of a margin: {error:.1g}."
     print(text)
     write_between(PAGE, NAME, text, options.out / PAGE.name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,17 @@ def table(first: str, figures: Mapping[str, Mapping[str, float]]) -> str:
         cells = [f"{of[c]:,.0f}" if of[c] >= 100 or c == "rounds" else f"{of[c]:.1f}" for c in columns]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def costs(names: Sequence[str], *parties: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the cost of some stages of both parties: rounds, MB between them, MB dealt to both, and seconds."""
+    one, _ = both = [[stages[name] for name in names] for stages in parties]
+    return {
+        "rounds": sum(stage["rounds"] for stage in one),
+        "MB": sum(stage["bytes_sent"] + stage["bytes_received"] for stage in one) / 1e6,
+        "MB dealt": sum(stage["bytes_dealt"] for stages in both for stage in stages) / 1e6,
+        "s": max(sum(stage["seconds"] for stage in stages) for stages in both),
+    }
 
 
 def write_between(page: Path, name: str, text: str, to: Path | None = None) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 import xgboost
 
-from benchmarks.program import DOCS, parse, write_between
+from benchmarks.program import DOCS, costs, parse, write_between
 from benchmarks.serve import ROLES, asking, services
 from benchmarks.serve import measure as measure_requests
 from mpc.party import Party
@@ -73,16 +73,8 @@ def explain(folder: Path, rows: pd.DataFrame, offline: Offline, **asked: Any) ->
 
     outcome = run_session(job, offline=offline)
     (stages, found), (others, _) = (outcome[name]["result"] for name in PARTIES)
-    costs = {}
-    for part, names in (("table", ["reasons_table"]), ("rows", ["reasons_offline", "reasons"])):
-        both = [stages[name] for name in names], [others[name] for name in names]
-        costs[part] = {
-            "rounds": sum(one["rounds"] for one in both[0]),
-            "MB": sum(one["bytes_sent"] + one["bytes_received"] for one in both[0]) / 1e6,
-            "MB dealt": sum(one["bytes_dealt"] for one in [*both[0], *both[1]]) / 1e6,
-            "s": max(sum(one["seconds"] for one in of) for of in both),
-        }
-    return costs, found
+    parts = {"table": ["reasons_table"], "rows": ["reasons_offline", "reasons"]}
+    return {part: costs(names, stages, others) for part, names in parts.items()}, found
 
 
 def latency(folder: Path, rows: pd.DataFrame, options: argparse.Namespace) -> dict[str, float]:

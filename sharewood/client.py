@@ -32,7 +32,7 @@ from sharewood.tables.toml import read_toml
 _HERE = "127.0.0.1", "::1", "localhost"
 _TIMEOUT, _LONGEST = 60.0, 86_400.0
 # The status of a service to which the other half has not arrived, usually because the other service has refused it.
-ALONE = 504
+UNPAIRED = 504
 _LARGEST_ANSWER = 1 << 28
 _WORDS = "<u8"
 
@@ -107,7 +107,7 @@ class Client:
         errors = [error for one in asked if (error := one.exception()) is not None]
         if errors:
             self._offer = None  # they may have a new model
-            raise min(errors, key=lambda error: isinstance(error, _Alone))
+            raise min(errors, key=lambda error: isinstance(error, _Unpaired))
         return [one.result() for one in asked]
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class Client:
         self.close()
 
 
-class _Alone(PeerFailure):
+class _Unpaired(PeerFailure):
     """The other half of a request has not arrived at the other service."""
 
 
@@ -177,7 +177,7 @@ class Service:
             raise PeerFailure(f"{self} does not answer clients who are no party: [serve] needs halves = true there")
         detail = said.get("detail") if isinstance(said, dict) else None
         sentence = f"{self.name}: {detail if isinstance(detail, str) else f'status {status}'}"
-        raise (_Alone if status == ALONE else PeerFailure if status >= 500 else DataError)(sentence)
+        raise (_Unpaired if status == UNPAIRED else PeerFailure if status >= 500 else DataError)(sentence)
 
     def _once(self, path: str, body: dict[str, str] | None) -> tuple[int, bytes]:
         if self._line is None:

@@ -24,7 +24,7 @@ from protocols.runtime.loopback import NOT_THIS_MACHINE, names_this_machine
 from secure_tree.functions.links import probabilities, values
 from secure_tree.model.storage import read_json
 from sharewood import __version__
-from sharewood.client import ALONE, to_text, to_words
+from sharewood.client import UNPAIRED, to_text, to_words
 from sharewood.job.sections import Client, Serve
 from sharewood.serving.clients import Clients, OverQuota
 from sharewood.serving.connections import RETRY_AFTER, protocol
@@ -256,7 +256,7 @@ def _told(service: Service) -> Iterator[None]:
     except UnknownIds as why:
         raise HTTPException(404, str(why)) from None
     except Unpaired as why:
-        raise HTTPException(ALONE, str(why)) from None
+        raise HTTPException(UNPAIRED, str(why)) from None
     except Refused as why:
         raise HTTPException(409, str(why)) from None
 

@@ -195,12 +195,20 @@ class Halves:
             return dict(self._waiting), [id for id, job in self._waiting.items() if job.late]
 
     def take(self, jobs: Sequence[HalfJob]) -> None:
-        """Remove the requests that a turn has brought to an end. Others that are paired are left for the next turn."""
+        """Remove the requests of a batch. Others that are paired, too, are left for the next turn."""
         with self._lock:
             for job in jobs:
                 self._waiting.pop(job.id, None)
             self._under_way = list(jobs)
             self.fresh = self.fresh or bool(jobs and self._waiting)
+
+    def refuse(self, jobs: Sequence[HalfJob], why: SharewoodError) -> None:
+        """Remove requests that will have no answer."""
+        with self._lock:
+            for job in jobs:
+                self._waiting.pop(job.id, None)
+        for job in jobs:
+            job.end(why)
 
     def fail(self, why: SharewoodError) -> None:
         """End every request that waits or is in progress."""

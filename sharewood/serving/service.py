@@ -261,8 +261,10 @@ class Service:
                 if turn.rows:
                     with span("batch", rows=turn.rows, asked_by=self.config.names[owner]):
                         self._predict(party, ready, owner, turn, parts, own)
+            within, theirs = self.settings.half_within, turns[1 - party.rank].halves
+            why = Unpaired(f"the other half of this request has not arrived at {self.peer} in {within:g} s")
+            self.halves.refuse([waiting[id] for id in late if id not in theirs], why)
             self._predict_halves(party, ready, waiting, turns, begun)
-            self._end_unpaired([waiting[id] for id in late if id not in turns[1 - party.rank].halves])
             if leaves or any(turn.closes for turn in turns):
                 self._state_answers(party)
             self.measures.moved(link.wire_sent, link.wire_received, ready.held)
@@ -371,10 +373,10 @@ class Service:
         """Predict the requests of which both services have a half, and answer each with this party's half."""
         began = time.perf_counter()
         ids, unequal = paired(turns, self.settings.largest_batch)
-        for id in unequal:
-            waiting[id].end(Refused("the two halves of this request do not have the same number of rows"))
+        why = Refused("the two halves of this request do not have the same number of rows")
+        self.halves.refuse([waiting[id] for id in unequal], why)
         jobs = [waiting[id] for id in ids]
-        self.halves.take([*jobs, *(waiting[id] for id in unequal)])
+        self.halves.take(jobs)
         if not jobs:
             return
         keys = np.concatenate([job.keys for job in jobs])
@@ -392,13 +394,6 @@ class Service:
             self._answered[job.client] += len(job)
             self._learned.add("nothing of the rows whose halves clients sent")
         self.measures.batch("clients", shape.rows, time.perf_counter() - began)
-
-    def _end_unpaired(self, jobs: list[HalfJob]) -> None:
-        """End requests whose other half has not arrived at the other service in time."""
-        within = self.settings.half_within
-        for job in jobs:
-            job.end(Unpaired(f"the other half of this request has not arrived at {self.peer} in {within:g} s"))
-        self.halves.take(jobs)
 
     def _answer(self, parts: list[JobPart], answers: Answers, unknown: set[int]) -> None:
         start = 0
