@@ -109,9 +109,9 @@ def a_batch(rows: int, mac: bool) -> tuple[int, int, int]:
     """Return rounds, bytes in both directions, dealt bytes of a service's batch: 20 trees of depth 4, 20 features."""
     model = _half_of_a_model()
     batches, shape, rehearsal = Batches(model, "thresholds", (0, 1), rows, mac), BatchShape(0, rows), Rehearsal.at(0)
-    taken = batches.take_in(rehearsal.party)
+    prepared, own = batches.prepare(rehearsal.party), np.zeros((rows, batches.width), np.float32)
     rehearsal.cut()
-    batches.predict(rehearsal.party, shape, np.zeros((rows, batches.width), np.float32), np.ones(rows, np.int64), taken)
+    batches.predict(rehearsal.party, shape, own, np.ones(rows, np.int64), prepared)
     spent = rehearsal.cut()
     dealt = sum(sum(request_bytes(request).corrections) for request in spent.requests)
     return spent.rounds, spent.sent + spent.received, dealt

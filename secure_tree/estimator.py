@@ -54,6 +54,7 @@ from secure_tree.prediction.answering import answer, check_for_clients, check_wi
 from secure_tree.prediction.authenticated import input_model
 from secure_tree.prediction.reasons import (
     Contributions,
+    Explanation,
     Groups,
     Show,
     Toward,
@@ -452,7 +453,7 @@ class _SecureXGB(Fitted):
         learned = planned(
             party,
             "reasons",
-            lambda party: revealed_reasons(party, model, layout, features, method, table, request),
+            lambda party: revealed_reasons(party, Explanation(model, table, request), layout, features, method),
             offline="reasons_offline",
             own_verdicts=True,
         )

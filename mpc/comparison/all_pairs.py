@@ -1,6 +1,7 @@
 """First maximum within small groups of shared integers: compare all pairs, then look up the key that wins them all.
 
-compare_pairs  [k_1 .. k_r], 0 <= k < 2^B -> for each key, [how many keys of its group it precedes], modulo 2^w >= r
+compare_pairs  [k_1 .. k_r], known modulo 2^(B + 1), whose differences are below 2^B -> for each key, [how many keys of
+               its group it precedes], modulo 2^w >= r
 pick_winner    these counts, and bits of every key -> <one-hot of the first maximum>, each bit of it <and> the bits of
                its key, and [the maximum]
 
@@ -134,7 +135,7 @@ class GroupMasks:
     """Masks for `count` groups of `size` keys below 2^bits in `ring`, each key with `members` bits of its own.
 
     Dealt: [r]; thermometers of the differences within a group, bit masks, the top bits t, and products times 1 - 2 t;
-    and the tables for the winner.
+    and, if `picks` is 1 and not 0, the tables for the winner.
     """
 
     count: int
@@ -142,6 +143,7 @@ class GroupMasks:
     bits: int
     ring: Z2k
     members: int = 0
+    picks: int = 1
 
     @property
     def keys(self) -> tuple[int, int]:
@@ -179,17 +181,21 @@ class GroupMasks:
         """Bytes that the dealer sends."""
         chunks = self.chunks
         products = self.counts.words(1 + borrow.ring_product_words(chunks.m))
+        pairs = self.pairs * (chunks.m * chunks.table_bytes + products)
+        if not self.picks:
+            return pairs
         tables = (self.size - 1) * 2 * self.ring.dtype.itemsize + -(-self.size * self.members // 8)
-        return self.pairs * (chunks.m * chunks.table_bytes + products) + self.count * (self.places - 1) * tables
+        return pairs + self.count * (self.places - 1) * tables
 
-    def deal(self, view: View) -> tuple[np.ndarray, Thermometers, np.ndarray, WinnerTables]:
+    def deal(self, view: View) -> tuple[np.ndarray, Thermometers, np.ndarray, WinnerTables | None]:
         chunks, ring = self.chunks, self.counts
         r = view.mask(self.ring, self.keys)
         apart = kernels.differences(r)
         count = ring.words(1 + borrow.ring_product_words(chunks.m))
         results = chunks.dealt(self.pairs), Mask(MASKS, (self.pairs, 1)), (ring, (self.pairs, count))
         table, masks, signs = view.derived_many(results, lambda masks: SignedThermometers(apart, masks, chunks, ring))
-        return r, (table, low_bits(masks, chunks.opened)), signs, self._tables(view, r)
+        tables = self._tables(view, r) if self.picks else None
+        return r, (table, low_bits(masks, chunks.opened)), signs, tables
 
     def _tables(self, view: View, r: np.ndarray) -> WinnerTables:
         rho = view.mask(Z8, self.keys)
@@ -211,30 +217,34 @@ def _chunking(bits: int, counts: PackedIntegers) -> Chunking:
 
 @dataclass(frozen=True)
 class Compared:
-    """Groups after all comparisons: the opened e = k + r, <r>, [counts], uint8[n, r], and the tables for the winner."""
+    """Groups after all comparisons: the opened e = k + r, <r>, [counts], uint8[n, r], and the tables for the winner, if
+    one is to be picked.
+    """
 
     groups: GroupMasks
     e: np.ndarray
     r: np.ndarray
     counts: np.ndarray
-    tables: WinnerTables
+    tables: WinnerTables | None
 
 
-def groups_of(keys: AShare, bits: int, members: int = 0) -> GroupMasks:
+def groups_of(keys: AShare, bits: int, members: int = 0, picks: bool = True) -> GroupMasks:
     """Return the shapes of [keys], [n, r]."""
     count, size = keys.shape
-    return GroupMasks(count, size, bits, keys.ring, members)
+    return GroupMasks(count, size, bits, keys.ring, members, int(picks))
 
 
 @protocol(
-    cost=lambda keys, bits, members=0: Cost(2, both(groups_of(keys, bits, members).comparison_bits())), exact=False
+    cost=lambda keys, bits, members=0, picks=True: Cost(2, both(groups_of(keys, bits).comparison_bits())), exact=False
 )
-def compare_pairs(party: Endpoint, keys: AShare, bits: int, members: int = 0) -> Steps[Compared]:
-    """[keys], [n, r] -> the input of `pick_winner`, for keys with `members` bits of their own.
+def compare_pairs(party: Endpoint, keys: AShare, bits: int, members: int = 0, picks: bool = True) -> Steps[Compared]:
+    """[keys], [n, r] -> the input of `pick_winner`, for keys with `members` bits of their own; if it `picks`, or only
+    counts.
 
-    0 <= key < 2^bits, `bits` is less than the width of a word, and 2 <= r <= 256.
+    Keys are known modulo 2^(bits + 1), and their differences are below 2^bits. `bits` is less than the width of a word,
+    and 2 <= r <= 256.
     """
-    groups, first = groups_of(keys, bits, members), party.rank == 0
+    groups, first = groups_of(keys, bits, members, picks), party.rank == 0
     chunks = groups.chunks
     r, thermometers, signs, tables = party.randomness.take(groups)
     (e,) = yield from open_shares(keys.map(lambda w: w + r))
@@ -254,6 +264,7 @@ def pick_winner(party: Endpoint, compared: Compared, own: BShare | None = None) 
     With `own`, the keys' own bits, [n, r, members], the first result is <the winner's own bits, and zeros elsewhere>.
     """
     groups, tables, ring = compared.groups, compared.tables, compared.groups.counts
+    assert tables is not None, "the comparison was for a winner"
     masked = ring.join((compared.counts + tables.rho).reshape(-1))
     hidden = tables.alpha if own is None else own.bits ^ tables.alpha
     sent, widths = ([masked], [8]) if own is None else ([masked, hidden], [8, 1])

@@ -55,13 +55,17 @@ class OperandMask:
 
 @correlation
 class OperandProduct:
-    """[rho] and [rho A]; with an `owner`, rho at the owner, who alone knows it, and None at the other party."""
+    """[rho] and [rho A]; with an `owner`, rho at the owner, who alone knows it, and None at the other party.
+
+    one_hot: 1 if each row of A has a single 1 or none, which two parties know as bits; else 0.
+    """
 
     number: int
     shape: Shape
     columns: int
     ring: Ring
     owner: int = NOBODY
+    one_hot: int = 0
 
     def deal(self, view: View) -> tuple[Any, np.ndarray]:
         if self.owner == NOBODY:
@@ -89,6 +93,10 @@ class SharedProduct:
         if self.of.owner != NOBODY:
             return (yield from self._known(pair, self.of.owner, own))
         assert self.rho is not None, "both parties have a share"
+        if isinstance(ring, Z2k) and self.of.one_hot:
+            bits = np.zeros((b, k, m), U8) if own is None or own.bits is None else own.bits
+            words = self.rho.transpose(0, 2, 1).reshape(b * k, v)
+            return (yield from pair.operands.one_hot_rows(self.of.number, bits.reshape(b * k, m), words, b, ring))
         if isinstance(ring, Z2k):
             rows = self.rho.transpose(0, 2, 1)[:, :, None]
             if own is not None and own.bits is None:
@@ -139,7 +147,7 @@ Kept = np.ndarray | Large
 @dataclass(frozen=True)
 class FixedOperand:
     """A shared matrix with m columns after its opening: M - A, and this party's share of M at party 0, of A at party 1.
-    If the parties make the masks themselves, A is M and nothing is opened.
+    If the parties make the masks themselves, A is M and nothing is opened; `one_hot` is as in `fix`.
     """
 
     number: int
@@ -148,6 +156,7 @@ class FixedOperand:
     columns: int
     ring: Ring
     scale: int = 0
+    one_hot: bool = False
 
     def times(self, x: np.ndarray, matrix: Kept) -> np.ndarray:
         """Multiply own rows by `opened` or `own`."""
@@ -193,18 +202,23 @@ class OperandShare:
     bits: np.ndarray | None
 
 
-@protocol(cost=lambda matrix, bits=None, ring=None: Cost(1, both(_wire(matrix, ring))), exact=False)
+@protocol(cost=lambda matrix, bits=None, ring=None, one_hot=False: Cost(1, both(_wire(matrix, ring))), exact=False)
 def fix(
-    party: Endpoint, matrix: AShare | BShare, bits: BShare | None = None, ring: Ring | None = None
+    party: Endpoint,
+    matrix: AShare | BShare,
+    bits: BShare | None = None,
+    ring: Ring | None = None,
+    one_hot: bool = False,
 ) -> Steps[FixedOperand]:
     """[M] of shape [b, k, m] -> FixedOperand, for any number of `multiply_fixed`; with <M> if its elements are bits.
 
-    `ring` may have fewer bits than the words of M; the products are then shared in it.
+    `ring` may have fewer bits than the words of M; the products are then shared in it. `one_hot`: each row of M has a
+    single 1 or none, which makes products without a dealer cheap.
     """
     number, scale, ring = party.next_matrix(), getattr(matrix, "scale", 0), ring or matrix.ring
     if not party.randomness.has_dealer:
         party.randomness.keep(number, OperandShare(matrix._words, None if bits is None else bits.bits))
-        return FixedOperand(number, None, matrix._words, matrix.shape[-1], ring, scale)
+        return FixedOperand(number, None, matrix._words, matrix.shape[-1], ring, scale, one_hot)
     mask = party.randomness.take(OperandMask(number, matrix.shape, ring))
     (opened,) = yield from open_shares(_less(matrix, mask, ring), bits=[ring.bits])
     own = ring.add(mask, opened) if party.rank == 0 else mask
@@ -227,7 +241,9 @@ def multiply_fixed(party: Endpoint, x: S, operand: FixedOperand, owner: int | No
     """
     ring, scale = operand.ring, product_scale(x, operand.scale) if isinstance(x, AShare) else 0
     rho, product = party.randomness.take(
-        OperandProduct(operand.number, x.shape, operand.columns, ring, NOBODY if owner is None else owner)
+        OperandProduct(
+            operand.number, x.shape, operand.columns, ring, NOBODY if owner is None else owner, int(operand.one_hot)
+        )
     )
     if owner is None:
         (e,) = yield from open_shares(_less(x, rho, ring), bits=[ring.bits])

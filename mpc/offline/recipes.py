@@ -53,6 +53,15 @@ class Operands(Protocol):
         The matrix is given the same number in every use: what two parties make for it once is kept.
         """
 
+    def one_hot_rows(
+        self, number: int, bits: np.ndarray, rho: np.ndarray, groups: int, ring: Z2k
+    ) -> OfflineSteps[np.ndarray]:
+        """<M>, uint8[n, m], whose rows have a single 1 or none, and [rho], [n, v] -> [rho M], [groups, v, m], summed
+        over the rows of each of as many groups.
+
+        The matrix is given the same number in every use: what two parties make for it once is kept.
+        """
+
     def choose_columns(
         self, owner: int, own: np.ndarray | None, columns: int, vectors: int, height: int
     ) -> OfflineSteps[np.ndarray]:
@@ -167,6 +176,20 @@ class OneHot:
         index = number(self.bits).reshape(-1).astype(U64)
         hot = yield from one_hot_transfers.one_hot(pair.rank, index, count)
         return transfers.unpack(hot, 1 << count).reshape(*self.bits.shape[:-1], 1 << count)
+
+
+@dataclass(frozen=True)
+class OneHotWords(OneHot):
+    """The same as elements of Z_2^k."""
+
+    ring: Z2k
+
+    def __call__(self) -> np.ndarray:
+        return super().__call__().astype(self.ring.dtype)
+
+    def between(self, pair: Pair) -> OfflineSteps[np.ndarray]:
+        hot = yield from super().between(pair)
+        return (yield from transfers.lift(pair.rank, hot, self.ring))
 
 
 @dataclass(frozen=True)

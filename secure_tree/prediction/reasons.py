@@ -5,12 +5,14 @@ Functionality  a model and the rows of their owner -> to the receiver of the pre
                the features, or groups of them, that moved the margin most in one direction, in order; or, if both
                parties ask for numbers, all contributions and the mean margin
 Messages       once: the table (secure_tree/prediction/reason_table.py), opened masked. Rows: the routing of a
-               prediction; a one-hot of the turns on every path; their lift to words; a product with the table. Names:
-               the contributions in words of 64 bits, clipped, and their ranks (mpc/comparison/ranks.py)
-Cost           as many rounds as a prediction; for names those of a clipping and of the ranks more. A row sends 6 bytes
-               each way per entry, of which a tree has (4^depth - 1) / 3
+               prediction; a one-hot of the turns on every path, in words; a product with the table. Names: the ranks of
+               the contributions (mpc/comparison/ranks.py)
+Cost           a round less than a prediction; for names, two more than one. Where many numbers are ranked, bytes count
+               for more than rounds: they are clipped, in three rounds, and ranked in blocks, in five more. A row sends
+               6 bytes each way per entry, of which a tree has (4^depth - 1) / 3
 Without        a product of words with a shared table would take a transfer per bit. The turns choose among the values
-a dealer       of every path instead, and the values of the nodes go to the features by the bits of these
+a dealer       of every path instead, and the values of the nodes go to the features by the bits of these, which have a
+               single 1 per node
 Security       composition: perfect
 How            every function of the turns on the paths is a combination of the products "the turns above node v are
                this pattern, and v is left": 4^level of them per level, fewer than the patterns of the paths
@@ -30,9 +32,9 @@ import numpy as np
 from mpc.arithmetic.bits import select, to_ring
 from mpc.arithmetic.fixed_factor import fix_values, select_fixed
 from mpc.comparison.comparison import below
-from mpc.comparison.ranks import MOST_RANKS, ranks
+from mpc.comparison.ranks import MOST_RANKS, at_once, ranks
 from mpc.errors import ConfigError, DataError, RangeError
-from mpc.lookup.one_hot import one_hot
+from mpc.lookup.one_hot import one_hot, one_hot_words
 from mpc.matrix.fixed_operand import FixedOperand, fix, multiply_fixed
 from mpc.matrix.interface import released
 from mpc.party import Party
@@ -40,11 +42,11 @@ from mpc.rings import Z32, Z64, Z2k
 from mpc.rounding.truncation import truncate
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, concatenate
-from mpc.words import U8, U64
+from mpc.words import U8, U64, low_bits
 from secure_tree.agreement.models import ReasonFacts
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.paths import paths, sum_of_paths
-from secure_tree.prediction.predict import batches, router_of, row_groups
+from secure_tree.prediction.predict import Router, batches, router_of, row_groups, shared_router
 from secure_tree.prediction.reason_table import DEEPEST, SCALE, of_last_leaf, path_values
 from secure_tree.public.config import Method
 from secure_tree.public.context import TrainingContext
@@ -56,8 +58,10 @@ from secure_tree.public.objectives import TRAITS
 Show: TypeAlias = Literal["names", "numbers"]
 Toward: TypeAlias = Literal["higher", "lower"]
 Groups: TypeAlias = Mapping[str, Sequence[str]]
-# Names are ranked by contributions of at most 2^(RANK_BITS - MARGIN_SCALE) units of the margin, to 2^-MARGIN_SCALE.
-RANK_BITS = MARGIN_SCALE + 6
+# The most bits of contributions by which names are ranked.
+RANK_BITS = 38
+# Where many are ranked, those above 2^CLIPPED_BITS units are as strong as each other.
+CLIPPED_BITS = 26
 # The scale of contributions with a dealer, without one, and the coarsest of a model that was trained here.
 FINEST, FINEST_WITHOUT, COARSEST = SCALE, 22, 18
 LEAF_BITS = 61 - SCALE
@@ -189,13 +193,17 @@ def magnitudes(model: SharedModel) -> tuple[int, int]:
 def scale_of(model: SharedModel, dealer: bool) -> tuple[int, Z2k]:
     """Return the scale of contributions and a ring that holds those of any row. Raises RangeError."""
     finest = FINEST if dealer else FINEST_WITHOUT
-    leaf, margin = magnitudes(model)
+    leaf, _ = magnitudes(model)
     scale = min(finest, MARGIN_SCALE + LEAF_BITS - leaf)
-    # A contribution is the difference of two margins, of either sign.
-    bits = -(-(margin + scale - MARGIN_SCALE + 2) // 8) * 8
+    bits = -(-_signed_bits(model, scale) // 8) * 8
     if bits > Z64.bits or (model.cuts.shape[1] and scale < COARSEST):
         raise RangeError("reasons need leaf weights with a smaller bound: set max_delta_step, or a larger reg_lambda")
     return scale, Z2k(U64, max(32, bits))
+
+
+def _signed_bits(model: SharedModel, scale: int) -> int:
+    """Return the bits of a contribution at `scale`: it is the difference of two margins, of either sign."""
+    return magnitudes(model)[1] + scale - MARGIN_SCALE + 2
 
 
 def make_table(party: Party, model: SharedModel, request: Request) -> Steps[Table]:
@@ -217,7 +225,7 @@ def make_table(party: Party, model: SharedModel, request: Request) -> Steps[Tabl
         flat = values.map(lambda w: (w[..., :-1] - w[..., -1:]).transpose(2, 0, 1, 3).reshape(depth, -1))
         bits = trees.features.map(lambda b: _joined(b, request.member, count, np.bitwise_xor))
         words, lowest = of_nodes.map(lambda w: _by_class(w, classes)), bits.map(lambda b: _by_class(b, classes))
-        operand = yield from fix.steps(party, words, lowest, ring)
+        operand = yield from fix.steps(party, words, lowest, ring, one_hot=True)
         return Table(operand, flat, rest, AShare(np.zeros((classes, 1, count), U64), party.rank), mean, scale, ring)
     on_path = paths(depth)[0][::2]
     players = of_nodes.map(lambda w: w[:, on_path].reshape(-1, depth, count))
@@ -237,8 +245,8 @@ def contribute(party: Party, table: Table, turns: BShare) -> Steps[AShare]:
     depth = m.bit_length()
     on_path = paths(depth)[0][::2]
     index = turns.map(lambda b: b[:, on_path].transpose(3, 0, 1, 2).reshape(-1, depth))
-    hot = (yield from one_hot.steps(party, index)).reshape(rows, t, len(on_path), -1)
     if table.values is not None and table.rest is not None:
+        hot = (yield from one_hot.steps(party, index)).reshape(rows, t, len(on_path), -1)
         values = yield from fix_values.steps(party, table.values, rows, table.ring)
         chosen = yield from select_fixed.steps(party, hot[..., :-1].reshape(rows, -1), values)
         of_paths = chosen.words.reshape(rows, depth, t * len(on_path), -1).sum(axis=-1) + table.rest.words
@@ -247,32 +255,42 @@ def contribute(party: Party, table: Table, turns: BShare) -> Steps[AShare]:
         np.add.at(of_nodes, on_path.T, of_paths.transpose(1, 3, 0, 2))
         words = AShare(_rows_by_class(of_nodes.transpose(1, 2, 0), classes), party.rank)
     else:
+        patterns = (yield from one_hot_words.steps(party, index, table.ring)).reshape(rows, t, len(on_path), -1)
         levels = []
         for level in reversed(range(depth)):
             half = 1 << level
-            levels.append(hot[..., half:].reshape(rows, t, -1))
+            levels.append(patterns[..., half:].reshape(rows, t, -1))
             # Patterns of the nodes above: a node's own turn is left out, and one of two siblings has them all.
-            hot = hot[:, :, ::2, :half] ^ hot[:, :, ::2, half:]
-        bits = concatenate(levels[::-1], axis=2).map(lambda b: _rows_by_class(b, classes))
-        words = yield from to_ring.steps(party, bits, table.ring)
+            patterns = patterns[:, :, ::2, :half] + patterns[:, :, ::2, half:]
+        words = concatenate(levels[::-1], axis=2).map(lambda w: _rows_by_class(w, classes))
     product = yield from multiply_fixed.steps(party, words, table.operand)
     return product.map(lambda w: w + table.constant.words)
 
 
 def ranked(party: Party, found: AShare, model: SharedModel, table: Table, request: Request) -> Steps[BShare]:
-    """[contributions], [classes, rows, names] -> <the name is the r-th strongest>, [classes, rows, top, names]."""
-    # Numbers of shared models are in the unit of their largest margin.
-    wide = model.cuts.shape[1] == 0 and TRAITS[model.config.objective].link == "identity"
-    finest = RANK_BITS - OF_NUMBERS[1] - 1 if wide else 0
-    shift = Z64.bits - table.ring.bits + table.scale - MARGIN_SCALE - finest
-    top = _in_high_bits(found if request.toward == "higher" else -found, table)
-    x = (yield from truncate.steps(party, top, shift)).at_scale(0)
-    short = yield from below.steps(party, x, [0, 1 << RANK_BITS], min(Z64.bits, Z64.bits - shift + 2))
-    within, beyond = short[..., 0] ^ short[..., 1], ~short[..., 1]
-    kept, clipped = yield from parallel(select.steps(party, within, x), to_ring.steps(party, beyond))
-    keys = (kept + clipped.times((1 << RANK_BITS) - 1)).narrow(Z32)
-    of_rows = yield from ranks.steps(party, keys.reshape(-1, keys.shape[-1]), request.top, RANK_BITS)
+    """[contributions], [classes, rows, names] -> <the name is the r-th strongest>, [classes, rows, top, names].
+
+    They are ranked to 2^-MARGIN_SCALE units of the margin, or in RANK_BITS bits where its bound needs more.
+    """
+    bits = _signed_bits(model, table.scale)
+    kept = min(bits - max(0, table.scale - MARGIN_SCALE), RANK_BITS)
+    top = found if request.toward == "higher" else -found
+    # Without low bits, the halves add up to as many bits of the number, or to one less.
+    keys = top.map(lambda w: low_bits(w >> U64.type(bits - kept), kept)).at_scale(0)
+    rows = keys.shape[0] * keys.shape[1]
+    if not at_once(party, rows, len(request.names), request.top):
+        keys, kept = (yield from _clipped(party, keys, kept)), CLIPPED_BITS + 1
+    keys = keys.narrow(Z32) if kept <= Z32.bits else keys
+    of_rows = yield from ranks.steps(party, keys.reshape(-1, keys.shape[-1]), request.top, kept - 1)
     return of_rows.reshape(*keys.shape[:2], request.top, -1)
+
+
+def _clipped(party: Party, keys: AShare, bits: int) -> Steps[AShare]:
+    """[k] modulo 2^bits, of either sign -> [k] between 0 and 2^CLIPPED_BITS - 1, for comparisons of fewer bits."""
+    short = yield from below.steps(party, keys, [0, 1 << CLIPPED_BITS], bits)
+    within, beyond = short[..., 0] ^ short[..., 1], ~short[..., 1]
+    kept, most = yield from parallel(select.steps(party, within, keys.narrow(Z32)), to_ring.steps(party, beyond, Z32))
+    return kept + most.times((1 << CLIPPED_BITS) - 1)
 
 
 @dataclass(frozen=True)
@@ -291,74 +309,121 @@ class Learned:
 
 def revealed_reasons(
     party: Party,
-    model: SharedModel,
+    asked: Explanation,
     layout: Layout,
     features: np.ndarray,
     method: Method,
-    table: Table,
-    request: Request,
     shown: np.ndarray | None = None,
-    predicted: bool = False,
 ) -> Learned:
     """Own features float32[n_p, d_p] -> what this party learns, of rows that `revealed_margins` would reveal to it.
 
-    If `predicted`, margins as well: the rows are routed once, and then both take the same rounds. Where `shown`,
-    int64[rows], is 0, there is neither a margin nor a reason.
+    Where `shown`, int64[rows], is 0, there is neither a margin nor a reason.
     """
-    classes, count, names = model.config.classes, len(request.names), request.show == "names"
-    of_rows = _Rows(model, layout, features, method, table, request, shown, predicted)
+    receivers = [(asked.request.receiver if layout.vertical else owners[0], owners) for owners in row_groups(layout)]
 
-    def program(party: Party) -> list[tuple[int | None, list[AShare], AShare | BShare]]:
-        return [(to, *party.run(of_rows.explained(party, owners))) for to, owners in receivers]
+    def program(party: Party) -> list[tuple[int | None, Explained]]:
+        found = []
+        for to, owners in receivers:
+            steps = _routed(party, asked, layout, owners, features, method)
+            found.append((to, party.run(steps)))
+        return found
 
-    receivers = [(request.receiver if layout.vertical else owners[0], owners) for owners in row_groups(layout)]
-    nothing = np.zeros((classes, 0, request.top if names else count), np.int64)
-    learned = Learned(nothing, np.zeros(classes, np.int64), np.zeros((classes, 0), np.int64) if predicted else None)
-    of = f"{'the' if layout.vertical else 'its own'} rows"
-    what = f"the strongest reasons of {of}" if names else f"contributions of {of}, and the mean margin"
-    for to, margins, reasons in party.audit.repeat(party, program):
-        for part in margins:
-            opened = party.reveal(part, to=to, what=f"predictions of {of}", units=True)
-            learned = learned if opened is None else replace(learned, margins=opened)
-        opened = party.reveal(reasons, to=to, what=what, units=True)
-        if opened is not None and names:
-            learned = replace(learned, reasons=np.where(opened.any(axis=-1), opened.argmax(axis=-1), -1))
-        elif opened is not None:
-            opened = opened >> Z64.bits - table.ring.bits
-            learned = replace(learned, reasons=opened[:, :-1], mean=opened[:, -1, 0])
+    learned = asked.nothing
+    for to, found in party.audit.repeat(party, program):
+        learned = asked.reveal(party, found, to, learned, shown)
     return learned
 
 
+def explained_own(
+    party: Party, asked: Explanation, operand: FixedOperand, keys: AShare, owner: int
+) -> Steps[Explained]:
+    """[keys] of rows that `owner` knows, whose share they are, [n, d + o] -> what it learns, for features of nodes that
+    are fixed; as `margins_of_own`.
+    """
+    router = yield from shared_router(party, operand, keys, owner)
+    return (yield from asked.steps(party, router, len(keys)))
+
+
+def _routed(
+    party: Party,
+    asked: Explanation,
+    layout: Layout,
+    owners: tuple[int, ...],
+    features: np.ndarray,
+    method: Method,
+) -> Steps[Explained]:
+    router = yield from router_of(party, layout, owners, asked.model.cuts, features, method)
+    with released(party, router.matrices):
+        return (yield from asked.steps(party, router, layout.rows[owners[0]]))
+
+
 @dataclass(frozen=True)
-class _Rows:
-    """The rows of `revealed_reasons`, and how they are explained."""
+class Explained:
+    """Margins, [classes, rows], if they are asked for; ranks of names, [classes, rows, top, names], or numbers in the
+    high bits of words, [classes, rows, names].
+    """
+
+    margins: AShare | None
+    reasons: AShare | BShare
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is asked about rows of a model.
+
+    If `predicted`, margins as well: the rows are routed once, and then both take the same rounds.
+    """
 
     model: SharedModel
-    layout: Layout
-    features: np.ndarray
-    method: Method
     table: Table
     request: Request
-    shown: np.ndarray | None
-    predicted: bool
+    predicted: bool = False
 
-    def explained(self, party: Party, owners: tuple[int, ...]) -> Steps[tuple[list[AShare], AShare | BShare]]:
-        """Return what is revealed of the owners' rows: margins, if any, [classes, rows]; and ranks, [classes, rows,
-        top, names], or numbers in the high bits of words, [classes, rows + 1, names], of which the last row is the mean
-        margin.
-        """
-        model, classes = self.model, self.model.config.classes
-        rows, (trees, leaves) = self.layout.rows[owners[0]], model.ensemble.leaves.shape
-        router = yield from router_of(party, self.layout, owners, model.cuts, self.features, self.method)
+    @property
+    def nothing(self) -> Learned:
+        """What a party learns that has no rows."""
+        classes, names = self.model.config.classes, self.request.show == "names"
+        margins = np.zeros((classes, 0), np.int64) if self.predicted else None
+        count = self.request.top if names else len(self.request.names)
+        return Learned(np.zeros((classes, 0, count), np.int64), np.zeros(classes, np.int64), margins)
+
+    def steps(self, party: Party, router: Router, rows: int) -> Steps[Explained]:
+        """Explain rows that are routed."""
+        ensemble, classes = self.model.ensemble, self.model.config.classes
+        trees, leaves = ensemble.leaves.shape
         turns, parts = [], batches(trees, leaves, rows, classes)
-        with released(party, router.matrices):
-            for places in parts:
-                turns.append((yield from router.route(party, model.ensemble.part(places), places)))
+        for places in parts:
+            turns.append((yield from router.route(party, ensemble.part(places), places)))
         left = concatenate(turns)
         if not self.predicted:
-            return [], (yield from self._reasons(party, left))
-        sums, reasons = yield from parallel(self._margins(party, turns, parts), self._reasons(party, left))
-        return [sums], reasons
+            return Explained(None, (yield from self._reasons(party, left)))
+        return Explained(*(yield from parallel(self._margins(party, turns, parts), self._reasons(party, left))))
+
+    def reveal(
+        self, party: Party, found: Explained, to: int | None, learned: Learned, shown: np.ndarray | None
+    ) -> Learned:
+        """Reveal what was found to the party `to` (None: both), which has `learned` the rest."""
+        of = f"{'the' if self.model.facts.layout.vertical else 'its own'} rows"
+        names, margins, reasons = self.request.show == "names", found.margins, found.reasons
+        if shown is not None:
+            margins = None if margins is None else margins.times(shown)
+            rows = shown[:, None, None] if names else shown[:, None]
+            reasons = reasons.masked(rows.astype(U8)) if isinstance(reasons, BShare) else reasons.times(rows)
+        if margins is not None:
+            opened = party.reveal(margins, to=to, what=f"predictions of {of}", units=True)
+            learned = learned if opened is None else replace(learned, margins=opened)
+        if isinstance(reasons, BShare):
+            opened = party.reveal(reasons, to=to, what=f"the strongest reasons of {of}", units=True)
+            if opened is not None:
+                learned = replace(learned, reasons=np.where(opened.any(axis=-1), opened.argmax(axis=-1), -1))
+            return learned
+        mean = self.table.mean.map(lambda w: np.repeat(w, len(self.request.names)).reshape(len(w), 1, -1))
+        numbers = concatenate([reasons, _in_high_bits(mean, self.table)], axis=1)
+        opened = party.reveal(numbers, to=to, what=f"contributions of {of}, and the mean margin", units=True)
+        if opened is not None:
+            opened = opened >> Z64.bits - self.table.ring.bits
+            learned = replace(learned, reasons=opened[:, :-1], mean=opened[:, -1, 0])
+        return learned
 
     def _margins(self, party: Party, turns: Sequence[BShare], parts: Sequence[slice]) -> Steps[AShare]:
         ensemble, classes = self.model.ensemble, self.model.config.classes
@@ -368,25 +433,17 @@ class _Rows:
                 for left, places in zip(turns, parts, strict=True)
             )
         )
-        total = reduce(add, of_parts, ensemble.base.reshape(classes, 1))
-        return total if self.shown is None else total.times(self.shown)
+        return reduce(add, of_parts, ensemble.base.reshape(classes, 1))
 
     def _reasons(self, party: Party, left: BShare) -> Steps[AShare | BShare]:
         (trees, nodes, rows), table, request = left.shape, self.table, self.request
         step, found = max(1, BATCH // (trees * (nodes + 1) ** 2)), list[AShare | BShare]()
         for start in range(0, rows, step):
-            some = slice(start, start + step)
-            shown = None if self.shown is None else self.shown[some, None]
-            numbers = yield from contribute(party, table, left[:, :, some])
+            numbers = yield from contribute(party, table, left[:, :, start : start + step])
             if request.show == "names":
-                of_rows = yield from ranked(party, numbers, self.model, table, request)
-                found.append(of_rows if shown is None else of_rows.masked(shown[..., None].astype(U8)))
+                found.append((yield from ranked(party, numbers, self.model, table, request)))
             else:
-                high = _in_high_bits(numbers, table)
-                found.append(high if shown is None else high.times(shown))
-        if request.show == "numbers":
-            of_mean = table.mean.map(lambda w: np.repeat(w, len(request.names)).reshape(len(w), 1, -1))
-            found.append(_in_high_bits(of_mean, table))
+                found.append(_in_high_bits(numbers, table))
         return concatenate(found, axis=1)
 
 

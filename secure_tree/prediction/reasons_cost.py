@@ -12,7 +12,7 @@ from mpc.shares import AShare, BShare
 from mpc.words import U8, Shape
 from secure_tree.model.ensemble import Ensemble, NodeStatistics
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.reasons import Groups, Show, make_table, requested, revealed_reasons
+from secure_tree.prediction.reasons import Explanation, Groups, Show, make_table, requested, revealed_reasons
 from secure_tree.public.config import Method
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.numerics import MARGIN_SCALE
@@ -59,7 +59,7 @@ def plan_reasons(
     table = rehearsal.party.run(make_table(rehearsal.party, model, request))
     made = rehearsal.cut("table")
     own = np.zeros((rows, layout.widths[0]), np.float32)
-    revealed_reasons(rehearsal.party, model, of_rows, own, method, table, request)
+    revealed_reasons(rehearsal.party, Explanation(model, table, request), of_rows, own, method)
     return made, rehearsal.cut("rows")
 
 

@@ -31,7 +31,17 @@ from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.answering import WHAT, offer_of
 from secure_tree.prediction.authenticated import AuthenticatedModel, input_model
 from secure_tree.prediction.predict import fix_features, margins_of_own, margins_of_shared
-from secure_tree.prediction.reasons import Contributions, Learned, Request, Table, make_table, revealed_reasons, told
+from secure_tree.prediction.reasons import (
+    Contributions,
+    Explained,
+    Explanation,
+    Learned,
+    Request,
+    explained_own,
+    make_table,
+    revealed_reasons,
+    told,
+)
 from secure_tree.prediction.revealing import check_macs, revealed_margins, revealed_to_owner
 from secure_tree.public.config import Method
 from secure_tree.public.layout import Layout
@@ -70,12 +80,22 @@ def padded(rows: int) -> int:
 
 
 @dataclass(frozen=True)
+class Prepared:
+    """What a session has made before its first batch: the model with MACs, or the features of its nodes; and the table
+    of reasons.
+    """
+
+    taken: AuthenticatedModel | FixedOperand | None = None
+    explanation: Explanation | None = None
+
+
+@dataclass(frozen=True)
 class Opened:
     """A batch that this party has begun, whose `opening` goes with its turn."""
 
     shape: BatchShape
     party: Party
-    steps: Begun[AShare]
+    steps: Begun[AShare | Explained]
 
     @property
     def opening(self) -> bytes:
@@ -99,8 +119,7 @@ class Batches:
         request: Request | None = None,
     ) -> None:
         self.model, self._method, self.mac, self.request = model, method, mac, request
-        self._taken: AuthenticatedModel | FixedOperand | None = None
-        self._table: Table | None = None
+        self._prepared = Prepared()
         self._own_rows = method == "thresholds" and not mac and not model.facts.layout.vertical
         self._takes = mac or self._own_rows or CLIENTS in owners
         self.width = len(model.facts.names[model.facts.layout.features_of(model.rank)])
@@ -110,22 +129,21 @@ class Batches:
         explained = [replace(one, reasons=True) for one in shapes if one.owner != CLIENTS and one.rows <= self.explains]
         self._shapes = sorted([*shapes, *explained], key=lambda one: one.rows)
         self._demands: dict[tuple[BatchShape, bool], Demand] = {}
-        self._rehearsed: dict[bool, tuple[Rehearsal, AuthenticatedModel | FixedOperand | None, Table | None]] = {}
+        self._rehearsed: dict[bool, tuple[Rehearsal, Prepared]] = {}
 
     def demand(self, shape: BatchShape, masks: bool) -> Demand:
         """Find what a batch takes by one rehearsal; `masks` is that of `Randomness.has_dealer`."""
         if (shape, masks) not in self._demands:
             if masks not in self._rehearsed:
                 begun = Rehearsal.at(self.model.rank, masks)
-                taken = self.take_in(begun.party) if self._takes else None
-                self._rehearsed[masks] = begun, taken, self.make_table(begun.party) if self.request else None
-            begun, taken, table = self._rehearsed[masks]
+                self._rehearsed[masks] = begun, self.prepare(begun.party)
+            begun, prepared = self._rehearsed[masks]
             rehearsal = Rehearsal(begun.party)
             has = self.model.facts.layout.vertical or shape.owner == self.model.rank
             features = np.zeros((shape.rows if has else 0, self.width), np.float32)
             if shape.owner == CLIENTS:
                 features = np.zeros((shape.rows, self.words), np.uint64)
-            self.predict(rehearsal.party, shape, features, np.ones(shape.rows, np.int64), taken, table)
+            self.predict(rehearsal.party, shape, features, np.ones(shape.rows, np.int64), prepared)
             self._demands[shape, masks] = rehearsal.cut()
         return self._demands[shape, masks]
 
@@ -133,15 +151,20 @@ class Batches:
         """Prepare a session before its first batch. Raises MacFailure."""
         if self.mac:
             check_macs(party, self._method)
-        if self._takes:
-            self._taken = planned(party, "take_in", self.take_in)
-        if self.request:
-            self._table = planned(party, "reasons_table", self.make_table)
+        taken = planned(party, "take_in", self.take_in) if self._takes else None
+        explanation = planned(party, "reasons_table", self.explanation) if self.request else None
+        self._prepared = Prepared(taken, explanation)
 
-    def make_table(self, party: Party) -> Table:
+    def prepare(self, party: Party) -> Prepared:
+        """Return what a session prepares."""
+        taken = self.take_in(party) if self._takes else None
+        return Prepared(taken, self.explanation(party) if self.request else None)
+
+    def explanation(self, party: Party) -> Explanation:
         """Make the table of reasons, which serves all batches of a session."""
         assert self.request is not None, "the caller has asked"
-        return party.run(make_table(party, self.model, self.request))
+        table = party.run(make_table(party, self.model, self.request))
+        return Explanation(self.model, table, self.request, predicted=True)
 
     def take_in(self, party: Party) -> AuthenticatedModel | FixedOperand:
         """Take in this party's half of the model, under new keys or masks. Raises MacFailure."""
@@ -173,7 +196,7 @@ class Batches:
 
     def opens(self, shape: BatchShape) -> bool:
         """Return whether a party may begin such a batch before the other one has answered its turn."""
-        return shape.owner == CLIENTS or (self._own_rows and not shape.reasons)
+        return shape.owner == CLIENTS or self._own_rows
 
     def opening_bytes(self, shape: BatchShape) -> int:
         """Return the bytes of the opening of a batch, or somewhat more."""
@@ -183,7 +206,7 @@ class Batches:
     def open(self, lot: Lot, link: Peer, shape: BatchShape, rows: np.ndarray) -> Opened:
         """Begin a batch: `rows` are the features of this party's, padded, or its half of the keys of clients'."""
         party = self._begun(lot, link)
-        return Opened(shape, party, Begun(self._steps(party, shape, rows, self._taken)))
+        return Opened(shape, party, Begun(self._steps(party, shape, rows, self._prepared)))
 
     def run(
         self,
@@ -202,14 +225,15 @@ class Batches:
         """
         party = self._begun(lot, link)
         if opening:
-            steps = replying(self._steps(party, shape, features, self._taken), opening)
-            return self._answers(party, shape, self._learned(party, shape, party.run(steps), shown))
-        return self._answers(party, shape, self.predict(party, shape, features, shown, self._taken, self._table))
+            found = party.run(replying(self._steps(party, shape, features, self._prepared), opening))
+            return self._answers(party, shape, self._learned(party, shape, found, shown, self._prepared))
+        return self._answers(party, shape, self.predict(party, shape, features, shown, self._prepared))
 
     def finish(self, opened: Opened, shown: np.ndarray) -> Answers | None:
         """Return the answers of a batch that this party has begun. Raises PeerFailure, ProtocolDesync."""
-        of_rows = opened.party.run(opened.steps.rest())
-        return self._answers(opened.party, opened.shape, self._learned(opened.party, opened.shape, of_rows, shown))
+        party, shape = opened.party, opened.shape
+        learned = self._learned(party, shape, party.run(opened.steps.rest()), shown, self._prepared)
+        return self._answers(party, shape, learned)
 
     def _answers(self, party: Party, shape: BatchShape, found: Learned) -> Answers | None:
         own, several = found.margins, self.model.config.num_class
@@ -218,8 +242,9 @@ class Batches:
         margins = (own.T if several else own[0]) * (self.model.facts.margin_unit / (1 << MARGIN_SCALE))
         if not shape.reasons:
             return Answers(margins, [])
-        assert self.request is not None and self._table is not None, "the session has made the table"
-        reasons: Any = told(party.link.peer, self.model, self.request, self._table, found)
+        explanation = self._prepared.explanation
+        assert self.request is not None and explanation is not None, "the session has made the table"
+        reasons: Any = told(party.link.peer, self.model, self.request, explanation.table, found)
         if isinstance(reasons, Contributions):
             reasons = reasons.strongest(self.request.top, self.request.toward)
         if several:
@@ -231,7 +256,8 @@ class Batches:
         keys, padded. Raises PeerFailure.
         """
         party = self._begun(lot, link)
-        return self._released(party, party.run(self._steps(party, BatchShape(CLIENTS, len(keys)), keys, self._taken)))
+        steps = self._steps(party, BatchShape(CLIENTS, len(keys)), keys, self._prepared)
+        return self._released(party, party.run(steps))
 
     def finish_halves(self, opened: Opened, theirs: bytes) -> np.ndarray:
         """Return this party's half of the margins of clients' rows that both have begun. Raises ProtocolDesync."""
@@ -242,17 +268,23 @@ class Batches:
         return Party(self.model.rank, link, lot, matrices=lot.first)
 
     def _steps(
-        self, party: Party, shape: BatchShape, rows: np.ndarray, taken: AuthenticatedModel | FixedOperand | None
-    ) -> Steps[AShare]:
-        """Own features, or this party's half of clients' keys -> [margin], by the features that a session has fixed."""
+        self, party: Party, shape: BatchShape, rows: np.ndarray, prepared: Prepared
+    ) -> Steps[AShare | Explained]:
+        """Own features, or this party's half of clients' keys -> what to reveal, by the features that it has fixed."""
+        taken, explanation = prepared.taken, prepared.explanation
         assert isinstance(taken, FixedOperand), "the session has fixed the model's features"
         facts, classes = self.model.facts, self.model.config.classes
         if shape.owner == CLIENTS:
-            return margins_of_shared(party, self.model.ensemble, taken, AShare(rows, party.rank), classes)
+            half = AShare(rows, party.rank)
+            return (yield from margins_of_shared(party, self.model.ensemble, taken, half, classes))
         keys = np.zeros((shape.rows, self.words), np.uint64)
         if shape.owner == party.rank:
             keys = keys_of(rows, facts.layout.optional[shape.owner])
-        return margins_of_own(party, self.model.ensemble, taken, AShare(keys, party.rank), shape.owner, classes)
+        own = AShare(keys, party.rank)
+        if shape.reasons:
+            assert explanation is not None, "only then there are such shapes"
+            return (yield from explained_own(party, explanation, taken, own, shape.owner))
+        return (yield from margins_of_own(party, self.model.ensemble, taken, own, shape.owner, classes))
 
     def predict(
         self,
@@ -260,29 +292,36 @@ class Batches:
         shape: BatchShape,
         features: np.ndarray,
         shown: np.ndarray,
-        taken: AuthenticatedModel | FixedOperand | None,
-        table: Table | None = None,
+        prepared: Prepared,
     ) -> Learned:
         """Return what a batch reveals to its owner; nothing for clients, for whom it releases a half."""
         if self.opens(shape):
-            return self._learned(party, shape, party.run(self._steps(party, shape, features, taken)), shown)
-        layout, authentic = self.layout(shape), taken if isinstance(taken, AuthenticatedModel) else None
+            found = party.run(self._steps(party, shape, features, prepared))
+            return self._learned(party, shape, found, shown, prepared)
+        layout, taken, explanation = self.layout(shape), prepared.taken, prepared.explanation
+        authentic = taken if isinstance(taken, AuthenticatedModel) else None
         if shape.reasons:
-            assert self.request is not None and table is not None, "only then there are such shapes"
-            asked = self._method, table, self.request
-            return revealed_reasons(party, self.model, layout, features, *asked, shown=shown, predicted=True)
+            assert explanation is not None, "only then there are such shapes"
+            return revealed_reasons(party, explanation, layout, features, self._method, shown)
         margins = revealed_margins(party, self.model, layout, features, self._method, shape.owner, authentic, shown)
         return Learned(*_NO_REASONS, margins)
 
-    def _learned(self, party: Party, shape: BatchShape, of_rows: AShare, shown: np.ndarray) -> Learned:
-        """Reveal [margin] to the owner of the rows, or release the halves of clients' ones."""
+    def _learned(
+        self, party: Party, shape: BatchShape, found: AShare | Explained, shown: np.ndarray, prepared: Prepared
+    ) -> Learned:
+        """Reveal to the owner of the rows what was found, or release the halves of clients' margins."""
+        if isinstance(found, Explained):
+            explanation = prepared.explanation
+            assert explanation is not None, "only then there are such shapes"
+            return explanation.reveal(party, found, shape.owner, explanation.nothing, shown)
         if shape.owner == CLIENTS:
-            self._released(party, of_rows)
+            self._released(party, found)
             return Learned(*_NO_REASONS)
-        return Learned(*_NO_REASONS, revealed_to_owner(party, of_rows, shape.owner, shown))
+        return Learned(*_NO_REASONS, revealed_to_owner(party, found, shape.owner, shown))
 
-    def _released(self, party: Party, of_rows: AShare) -> np.ndarray:
-        return party.release(of_rows, what=WHAT)
+    def _released(self, party: Party, found: AShare | Explained) -> np.ndarray:
+        assert isinstance(found, AShare), "clients get no reasons"
+        return party.release(found, what=WHAT)
 
 
 class Ready:

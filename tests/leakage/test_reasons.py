@@ -11,7 +11,7 @@ from mpc.lookup.one_hot import OneHotMasks
 from mpc.offline.recipes import OneHot
 from mpc.rings import GF2
 from protocols.testing.two_parties import Recorder, run_both
-from secure_tree.prediction.reasons import make_table, requested, revealed_reasons
+from secure_tree.prediction.reasons import Explanation, make_table, requested, revealed_reasons
 from tests.leakage.welch import Tally, leaking_positions
 from tests.secure_tree.opened import train_both
 from tests.secure_tree.test_twin import halves, table
@@ -33,7 +33,8 @@ def transcript(models, row, show, seed):
         request = requested(model, None, 1, {}, show, "higher")
         made = party.run(make_table(party, model, request))
         party.link = Recorder(party.link)
-        revealed_reasons(party, model, replace(model.facts.layout, rows=(1, 0)), own, "thresholds", made, request)
+        layout = replace(model.facts.layout, rows=(1, 0))
+        revealed_reasons(party, Explanation(model, made, request), layout, own, "thresholds")
         return [np.frombuffer(data, np.uint8) for _, data in party.link.rounds]
 
     sent = run_both(job, tuple((2 * seed + p).to_bytes(16, "little") for p in (0, 1)))[0]

@@ -1,4 +1,4 @@
-"""Messages on trees of seeds are uniform to their receiver, for any matrix, bits and words."""
+"""Messages on trees of seeds, and words masked by blocks, are uniform for any matrix, bits and words."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,11 @@ import pytest
 from mpc.matrix.known_matrix import BinColumns, packed_rows
 from mpc.matrix.linear_map import KnownProduct, MatrixVectors
 from mpc.offline.transfers import MaskedMessage
-from mpc.rings import Z32
+from mpc.rings import Z32, Z64
 from mpc.words import U8, U64
 from protocols.offline.pairwise import chosen_columns
 from protocols.offline.pairwise.chosen_columns import choose_columns, depth_for
+from protocols.offline.pairwise.one_hot_rows import OneHotRows
 from protocols.offline.pairwise.operands import Operands
 from tests.leakage.welch import Tally, leaking_positions
 from tests.mpc.offline.ideal_transfers import DELTAS, Ideal, made_by
@@ -51,10 +52,44 @@ def of_rows(fixed, seed):
     return messages(programs, seed)
 
 
-@pytest.mark.parametrize("of", (of_columns, of_rows))
+class Told(Ideal):
+    """Adds up what both parties say in a wave."""
+
+    opened = U64.type(0)
+
+    def _told(self, pair):
+        words, _ = super()._told(pair)
+        self.opened = self.opened + words
+        return words, words
+
+
+def of_shared_rows(fixed, seed):
+    """What both parties open of rows that they share: each row is a lane."""
+    rng, m, count = np.random.default_rng(seed), 4, 3
+    place = np.broadcast_to(rng.integers(0, m + 1, (1 if fixed else LANES, 1)), (LANES, 1))
+    rho = np.broadcast_to(rng.integers(0, 1 << 63, (1 if fixed else LANES, count), U64), (LANES, count))
+    mask, first = rng.integers(0, 2, (LANES, m), U8), rng.integers(0, 1 << 63, rho.shape, U64)
+    bits, halves = (mask, mask ^ (np.arange(m) == place)), (first, rho - first)
+    ideal = Told(seed)
+    parties = [Operands(rank, KEY, DELTAS[rank]) for rank in (0, 1)]
+    ideal.run([p.one_hot_rows(1, bits[p.rank], halves[p.rank], 1, Z64) for p in parties])
+    return Tally.by_lane([ideal.opened.tobytes()], LANES)
+
+
+@pytest.mark.parametrize("of", (of_columns, of_rows, of_shared_rows))
 def test_no_bit_of_a_message_distinguishes_fixed_from_random(of):
     fixed, other = of(True, 3), of(False, 4)
     assert fixed.ones.size > 0 and leaking_positions(fixed, other).tolist() == []
+
+
+def test_rows_whose_pads_agree_are_found(monkeypatch):
+    real = OneHotRows._hashed
+
+    def weak(self, rows, chooser, key):
+        return real(self, rows, chooser, key) * U64.type(0)
+
+    monkeypatch.setattr(OneHotRows, "_hashed", weak)
+    assert leaking_positions(of_shared_rows(True, 3), of_shared_rows(False, 4)).tolist() != []
 
 
 def test_columns_without_their_mask_are_found(monkeypatch):

@@ -16,10 +16,11 @@ import numpy as np
 
 from mpc.offline.correlation import Correlation
 from mpc.offline.recipes import OneHotProduct
-from mpc.offline.transfers import Correlated, MaskedMessage, OfflineSteps, Transfer, TransferRequest
-from mpc.rings import GF2, AnyRing
+from mpc.offline.transfers import Correlated, MaskedMessage, OfflineSteps, Transfer, TransferRequest, choose
+from mpc.rings import GF2, AnyRing, Z2k
 from mpc.words import U64, Shape, packed_size
 from protocols.offline.pairwise.chosen_columns import asked_for
+from protocols.offline.pairwise.one_hot_rows import asked_for as agreeing
 from protocols.offline.pairwise.operands import tree_count
 from protocols.offline.pairwise.seed_trees import depth_of, puncturing
 from protocols.offline.pairwise.view import PairView, fulfil
@@ -102,6 +103,15 @@ class _Counted:
         self.trees[of.number] = _cost([first]).after(_cost([second]))
         yield [MaskedMessage(1 - of.owner, tree_count(of) * of.count, of.ring, None)]
         return np.zeros((of.count, of.n_out), of.ring.dtype)
+
+    def one_hot_rows(
+        self, number: int, bits: np.ndarray, rho: np.ndarray, groups: int, ring: Z2k
+    ) -> OfflineSteps[np.ndarray]:
+        n, m = bits.shape
+        self.trees[number] = _cost(agreeing(n, m))
+        _ = yield from choose(self.rank, np.zeros((n, 1), np.uint8), rho, ring)
+        yield [MaskedMessage(sender, rho.size, ring, None) for sender in (0, 1)]
+        return np.zeros((groups, rho.shape[1], m), ring.dtype)
 
     def choose_columns(
         self, owner: int, own: object, columns: int, vectors: int, height: int

@@ -3,6 +3,7 @@
 Each party keeps its own part of a matrix; no part of it is opened. The recipes of `mpc.matrix` use transfers and these:
 
 one-hot rows over Z_2^k    of p with words of q: trees of seeds that are kept (seed_histograms.py)
+                           shared by both, with shared words: blocks that are kept (one_hot_rows.py)
 bits of p                  with bits of q: q's bits choose columns of the matrix (chosen_columns.py)
 
 Security   semi-honest, as for the transfers and trees: nothing else is sent
@@ -21,7 +22,9 @@ from mpc.errors import ProtocolDesync
 from mpc.matrix.known_matrix import BinColumns
 from mpc.offline.recipes import OneHotProduct
 from mpc.offline.transfers import OfflineSteps
+from mpc.rings import Z2k
 from protocols.offline.pairwise.chosen_columns import choose_columns
+from protocols.offline.pairwise.one_hot_rows import OneHotRows, agree
 from protocols.offline.pairwise.seed_histograms import SeedHistograms
 from protocols.offline.pairwise.seed_trees import depth_of, puncture
 from protocols.ot.trees import permutation_key
@@ -40,6 +43,7 @@ class Operands:
     delta: np.ndarray
     _own: dict[int, Any] = field(default_factory=dict)
     _histograms: dict[int, SeedHistograms | None] = field(default_factory=dict)
+    _rows: dict[int, OneHotRows | None] = field(default_factory=dict)
     _keys: int = 0
     _changed: Condition = field(default_factory=Condition)
     _given_up: bool = False
@@ -67,6 +71,7 @@ class Operands:
         """Drop a matrix, which is not used again."""
         self._own.pop(number, None)
         self._histograms.pop(number, None)
+        self._rows.pop(number, None)
 
     def kept(self, number: int) -> Any:
         return self._own.get(number)
@@ -82,6 +87,17 @@ class Operands:
         while (kept := self._histograms[of.number]) is None:
             yield []
         return (yield from kept.apply(r, of))
+
+    def one_hot_rows(
+        self, number: int, bits: np.ndarray, rho: np.ndarray, groups: int, ring: Z2k
+    ) -> OfflineSteps[np.ndarray]:
+        if number not in self._rows:
+            self._rows[number] = None
+            self._rows[number] = yield from agree(self.rank, bits, self.delta)
+        # Another request for the same matrix may already be making its blocks.
+        while (kept := self._rows[number]) is None:
+            yield []
+        return (yield from kept.multiply(rho, groups, ring, self._next_key()))
 
     def choose_columns(
         self, owner: int, own: np.ndarray | None, columns: int, vectors: int, height: int

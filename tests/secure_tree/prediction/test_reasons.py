@@ -229,9 +229,9 @@ def test_the_table_is_made_once():
         return [party.stages[name].rounds for name in ("predict", "reasons")]
 
     ((predict, reasons), _), _ = run_both(job)
-    # Numbers take the rounds of a prediction; names, which two of the three calls ask for, seven more for the ranks of
-    # each party's rows.
-    assert reasons == 3 * predict + 2 * 7 * 2
+    # For each party's rows, numbers take a round less than a prediction; names, which two of the three calls ask for,
+    # three more than numbers for the ranks.
+    assert reasons == 3 * (predict - 2) + 2 * 3 * 2
 
 
 @pytest.mark.parametrize("source", [dealt, made_by_both])
@@ -352,12 +352,13 @@ def test_what_a_table_and_100_rows_cost():
     context = Sizes((2000, 2000), (names, names)).context(config)
     table, rows = plan_reasons(context, 100, show="numbers")
     assert (table.rounds, table.sent + table.received) == (37, 17_732_480)
-    assert (rows.rounds, rows.sent + rows.received) == (8, 8_436_300)
-    _, ranked = plan_reasons(context, 100)
-    assert (ranked.rounds, ranked.sent + ranked.received) == (20, 9_300_400)
+    assert (rows.rounds, rows.sent + rows.received) == (7, 8_308_800)
+    for count, rounds, sent in ((1, 10, 819_018), (100, 18, 9_070_400)):
+        _, ranked = plan_reasons(context, count)
+        assert (ranked.rounds, ranked.sent + ranked.received) == (rounds, sent)
     _, paired = plan_reasons(context, 100, method="bins", dealer=False)
     _, numbers = plan_reasons(context, 100, method="bins", show="numbers", dealer=False)
-    assert (per_row(paired), per_row(numbers)) == (1_737_103, 1_258_450)
+    assert (per_row(paired), per_row(numbers)) == (804_033, 376_227)
 
 
 def per_row(demand, rows=100):

@@ -197,9 +197,9 @@ def test_what_a_batch_costs(kind, source):
         # What is not explained costs what it costs where nothing is.
         assert (beside.rounds, beside.sent, beside.received) == (without.rounds, without.sent, without.received)
         assert [type(one) for one in beside.requests] == [type(one) for one in without.requests]
-        # Seven more rounds for the ranks, a message with the names, and one in which rows are masked as a matrix or,
-        # without a dealer, values are fixed for the batch.
-        assert explaining.demand(BatchShape(0, rows, True), masks).rounds == without.rounds + 9
+        # Two more rounds for the ranks, and a message with the names; without a dealer, values are fixed for the batch,
+        # and contributions are clipped.
+        assert explaining.demand(BatchShape(0, rows, True), masks).rounds == without.rounds + (3 if masks else 8)
 
 
 def test_a_batch_reveals_to_the_owner_only_and_hides_what_is_not_shown():
@@ -211,9 +211,9 @@ def test_a_batch_reveals_to_the_owner_only_and_hides_what_is_not_shown():
         model = models[party.rank].model
         request = requested(model, None, 3, {}, "names", "higher")
         batches = Batches(model, "thresholds", [0, 1], 4, False, request)
-        table = batches.make_table(party)
+        prepared = batches.prepare(party)
         own = tables[party.rank][: 4 if party.rank == 1 else 0]
-        return batches.predict(party, BatchShape(1, 4, True), own, shown, None, table)
+        return batches.predict(party, BatchShape(1, 4, True), own, shown, prepared)
 
     (nothing, found), parties = run_both(job)
     assert nothing.reasons.size == 0 and nothing.margins.size == 0 and parties[0].revealed == []

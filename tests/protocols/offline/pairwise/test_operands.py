@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from mpc.matrix.fixed_operand import fix, multiply_fixed
+from mpc.matrix.fixed_operand import OperandProduct, fix, multiply_fixed
 from mpc.matrix.known_matrix import BinColumns, DenseBits, DenseWords, packed_rows
 from mpc.matrix.linear_map import KnownProduct, MatrixVectors, apply_matrix, share_masked_matrix
 from mpc.offline.transfers import Correlated, unpack
-from mpc.rings import GF2, Z8, Z16, Z32, Z64
+from mpc.rings import GF2, Z8, Z16, Z32, Z64, Z2k
 from mpc.rounds import parallel
 from mpc.shares import AShare, BShare
 from mpc.words import U8, U64, low_bits
-from protocols.offline.pairwise import chosen_columns, seed_histograms
+from protocols.offline.pairwise import chosen_columns, one_hot_rows, seed_histograms
 from protocols.offline.pairwise.chosen_columns import asked_for, choose_columns, depth_for
 from protocols.offline.pairwise.cost import request_transfers, trees_of
 from protocols.offline.pairwise.operands import Operands
@@ -47,6 +47,41 @@ def test_all_leaves_but_one(depth, owner):
     assert counted.waves == ideal.waves and sum(counted.transfers) == len(path) * depth
     assert counted.transfers[1 - owner] == 0
     assert counted.bits[owner] == len(path) * depth and counted.bits[1 - owner] == 128 * len(path) * (depth - 1)
+
+
+@pytest.mark.parametrize(("m", "groups", "vectors"), [(1, 1, 1), (3, 2, 2), (100, 1, 5), (7, 3, 4)])
+@pytest.mark.parametrize("ring", [Z64, Z2k(U64, 40)], ids=repr)
+def test_rows_with_a_single_1_or_none(monkeypatch, m, groups, vectors, ring):
+    monkeypatch.setattr(one_hot_rows, "_CACHED", 4 * (m + 1))
+    n = 6 * groups
+    place = RNG.integers(0, m + 1, n)
+    matrix = (np.arange(m) == place[:, None]).astype(U8)
+    mask = RNG.integers(0, 2, matrix.shape, U8)
+    bits = [mask, matrix ^ mask]
+    ideal, parties, waves = Ideal(), [Operands(rank, KEY, DELTAS[rank]) for rank in (0, 1)], 0
+    for use in range(2):
+        rho = low_bits(RNG.integers(0, 1 << 63, (n, vectors), U64), ring.bits)
+        halves = shared(ring, rho)
+        made = ideal.run([p.one_hot_rows(1, bits[p.rank], halves[p.rank], groups, ring) for p in parties])
+        expected = np.einsum(
+            "gnv,gnm->gvm", rho.reshape(groups, -1, vectors), matrix.reshape(groups, -1, m).astype(U64)
+        )
+        assert np.array_equal(low_bits(made[0] + made[1], ring.bits), low_bits(expected, ring.bits))
+        request = OperandProduct(1, (groups, vectors, 6), m, ring, one_hot=1)
+        cost, fresh = request_transfers(request), trees_of(request)[1]
+        assert ideal.waves - waves == cost.waves + (0 if use else fresh.waves)
+        assert sum(cost.transfers) == 2 * n and sum(fresh.transfers) == 2 * n * (m + 1)
+        waves = ideal.waves
+
+
+def test_pads_of_rows_are_new_in_each_use():
+    bits, rho = np.eye(3, dtype=U8), np.zeros((3, 2), U64)
+    party, other = (Operands(rank, KEY, DELTAS[rank]) for rank in (0, 1))
+    seen = [
+        Ideal().run([p.one_hot_rows(1, b, rho, 1, Z64) for p, b in ((party, bits), (other, 0 * bits))])[0]
+        for _ in range(2)
+    ]
+    assert not np.isin(*seen).any() and len(np.unique(seen)) == 12
 
 
 def test_each_group_of_trees_has_a_permutation_of_its_own():
