@@ -5,8 +5,9 @@ import os
 import random
 import socket
 
-# Below those that a system gives to connections, and to whoever asks for any: otherwise one could be taken in between.
-_FIRST, _LAST = 10_000, 30_000
+# Above those of Ray's workers, and below those that a system gives to connections and to whoever asks for any port:
+# otherwise one could be taken in between.
+_FIRST, _LAST = 20_000, 32_000
 _ORDER = random.Random(os.urandom(8))
 
 
