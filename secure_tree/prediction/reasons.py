@@ -7,9 +7,8 @@ Functionality  a model and the rows of their owner -> to the receiver of the pre
 Messages       once: the table (secure_tree/prediction/reason_table.py), opened masked. Rows: the routing of a
                prediction; a one-hot of the turns on every path, in words; a product with the table. Names: the ranks of
                the contributions (mpc/comparison/ranks.py)
-Cost           a round less than a prediction; for names, two more than one. Where many numbers are ranked, bytes count
-               for more than rounds: they are clipped, in three rounds, and ranked in blocks, in five more. A row sends
-               6 bytes each way per entry, of which a tree has (4^depth - 1) / 3
+Cost           a round less than a prediction; for names, two more than one, or seven where many numbers are ranked in
+               blocks. A row sends 6 bytes each way per entry, of which a tree has (4^depth - 1) / 3
 Without        a product of words with a shared table would take a transfer per bit. The turns choose among the values
 a dealer       of every path instead, and the values of the nodes go to the features by the bits of these, which have a
                single 1 per node
@@ -29,10 +28,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from mpc.arithmetic.bits import select, to_ring
 from mpc.arithmetic.fixed_factor import fix_values, select_fixed
-from mpc.comparison.comparison import below
-from mpc.comparison.ranks import MOST_RANKS, at_once, ranks
+from mpc.comparison.ranks import MOST_RANKS, ranks
 from mpc.errors import ConfigError, DataError, RangeError
 from mpc.lookup.one_hot import one_hot, one_hot_words
 from mpc.matrix.fixed_operand import FixedOperand, fix, multiply_fixed
@@ -60,8 +57,6 @@ Toward: TypeAlias = Literal["higher", "lower"]
 Groups: TypeAlias = Mapping[str, Sequence[str]]
 # The most bits of contributions by which names are ranked.
 RANK_BITS = 38
-# Where many are ranked, those above 2^CLIPPED_BITS units are as strong as each other.
-CLIPPED_BITS = 26
 # The scale of contributions with a dealer, without one, and the coarsest of a model that was trained here.
 FINEST, FINEST_WITHOUT, COARSEST = SCALE, 22, 18
 LEAF_BITS = 61 - SCALE
@@ -277,20 +272,9 @@ def ranked(party: Party, found: AShare, model: SharedModel, table: Table, reques
     top = found if request.toward == "higher" else -found
     # Without low bits, the halves add up to as many bits of the number, or to one less.
     keys = top.map(lambda w: low_bits(w >> U64.type(bits - kept), kept)).at_scale(0)
-    rows = keys.shape[0] * keys.shape[1]
-    if not at_once(party, rows, len(request.names), request.top):
-        keys, kept = (yield from _clipped(party, keys, kept)), CLIPPED_BITS + 1
     keys = keys.narrow(Z32) if kept <= Z32.bits else keys
     of_rows = yield from ranks.steps(party, keys.reshape(-1, keys.shape[-1]), request.top, kept - 1)
     return of_rows.reshape(*keys.shape[:2], request.top, -1)
-
-
-def _clipped(party: Party, keys: AShare, bits: int) -> Steps[AShare]:
-    """[k] modulo 2^bits, of either sign -> [k] between 0 and 2^CLIPPED_BITS - 1, for comparisons of fewer bits."""
-    short = yield from below.steps(party, keys, [0, 1 << CLIPPED_BITS], bits)
-    within, beyond = short[..., 0] ^ short[..., 1], ~short[..., 1]
-    kept, most = yield from parallel(select.steps(party, within, keys.narrow(Z32)), to_ring.steps(party, beyond, Z32))
-    return kept + most.times((1 << CLIPPED_BITS) - 1)
 
 
 @dataclass(frozen=True)

@@ -197,9 +197,9 @@ def test_what_a_batch_costs(kind, source):
         # What is not explained costs what it costs where nothing is.
         assert (beside.rounds, beside.sent, beside.received) == (without.rounds, without.sent, without.received)
         assert [type(one) for one in beside.requests] == [type(one) for one in without.requests]
-        # Two more rounds for the ranks, and a message with the names; without a dealer, values are fixed for the batch,
-        # and contributions are clipped.
-        assert explaining.demand(BatchShape(0, rows, True), masks).rounds == without.rounds + (3 if masks else 8)
+        # Two more rounds for the ranks, and a message with the names; without a dealer, values are fixed for the batch.
+        more = explaining.demand(BatchShape(0, rows, True), masks).rounds - without.rounds
+        assert more == (3 if masks else 5)
 
 
 def test_a_batch_reveals_to_the_owner_only_and_hides_what_is_not_shown():
