@@ -135,7 +135,7 @@ class GroupMasks:
     """Masks for `count` groups of `size` keys below 2^bits in `ring`, each key with `members` bits of its own.
 
     Dealt: [r]; thermometers of the differences within a group, bit masks, the top bits t, and products times 1 - 2 t;
-    and, if `picks` is 1 and not 0, the tables for the winner.
+    and the tables for the winner, unless `picks` is 0.
     """
 
     count: int

@@ -43,7 +43,7 @@ def ranks(party: Endpoint, scores: AShare, count: int, bits: int) -> Steps[BShar
         raise RangeError(f"ranks must be 1 .. {MOST_RANKS}, got {count}")
     n, d = scores.shape
     size = min(PER_RANK * count, MOST_KEYS - count)
-    if d <= max(size, ONE_BLOCK) or at_once(party, n, d, count):
+    if d <= max(size, ONE_BLOCK) or _at_once(party, n, d, count):
         return (yield from _of_blocks(party, scores, count, bits, zeros=count))
     blocks = -(-d // size)
     size = -(-d // blocks)
@@ -61,7 +61,7 @@ def ranks(party: Endpoint, scores: AShare, count: int, bits: int) -> Steps[BShar
     return found.parity(axis=3).reshape(n, count, blocks * size)[..., :d]
 
 
-def at_once(party: Endpoint, n: int, d: int, count: int) -> bool:
+def _at_once(party: Endpoint, n: int, d: int, count: int) -> bool:
     """Whether there is a dealer, and so few numbers, [n, d], that rounds count for more than bytes."""
     return party.randomness.has_dealer and d + count <= MOST_KEYS and n * _pairs(d + count) <= ONE_PASS
 
