@@ -11,7 +11,6 @@ import numpy as np
 from pydantic import Field
 
 from mpc.errors import ConfigError, DataError, ProtocolDesync
-from mpc.matrix.fixed_operand import FixedOperand
 from mpc.party import Party
 from mpc.planning import planned
 from mpc.shares import AShare, concatenate
@@ -20,7 +19,7 @@ from secure_tree.agreement.models import MOST_ROWS, agree_on_prediction
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.lines import Line
 from secure_tree.prediction.client import Offer, checked_half, is_id
-from secure_tree.prediction.predict import fix_features, margins_of_shared
+from secure_tree.prediction.predict import FixedModel, fix_model, margins_of_shared
 from secure_tree.public.config import Method
 from secure_tree.public.numerics import MARGIN_SCALE
 
@@ -74,10 +73,14 @@ def answer(party: Party, model: SharedModel, lines: Mapping[str, Line]) -> dict[
     if not given:
         return counts
     rows = concatenate([AShare(half, party.rank) for _, half in given.values()])
+
+    def fixed(party: Party) -> FixedModel:
+        return party.run(fix_model(party, model.ensemble, len(rows), model.config.classes))
+
     halves = planned(
         party,
         "predict",
-        lambda party: released_margins(party, model, party.run(fix_features(party, model.ensemble)), rows),
+        lambda party: released_margins(party, model, fixed(party), rows),
         offline="predict_offline",
     )
     for name, part in zip(given, np.split(halves, np.cumsum(list(counts.values()))[:-1], axis=1), strict=True):
@@ -85,9 +88,9 @@ def answer(party: Party, model: SharedModel, lines: Mapping[str, Line]) -> dict[
     return counts
 
 
-def released_margins(party: Party, model: SharedModel, operand: FixedOperand, rows: AShare) -> np.ndarray:
+def released_margins(party: Party, model: SharedModel, fixed: FixedModel, rows: AShare) -> np.ndarray:
     """[keys] of clients' rows, [n, d + o] -> this party's half of their margins, uint64[classes, n]."""
-    of_rows = party.run(margins_of_shared(party, model.ensemble, operand, rows, model.config.classes))
+    of_rows = party.run(margins_of_shared(party, model.ensemble, fixed, rows, model.config.classes))
     return party.release(of_rows, what=WHAT)
 
 

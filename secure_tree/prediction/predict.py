@@ -38,7 +38,7 @@ from mpc.shares import AShare, BShare, S, concatenate
 from mpc.words import U8
 from secure_tree.data.bins import ORDER_BITS, bin_rows, keys_of
 from secure_tree.model.ensemble import Ensemble, Routes, left_children
-from secure_tree.prediction.paths import sum_of_paths
+from secure_tree.prediction.paths import SecretPaths, fix_paths, sum_of_paths
 from secure_tree.public.config import Method
 from secure_tree.public.layout import Layout
 
@@ -108,29 +108,38 @@ def router_of(
     return (yield from threshold_router(party, layout, owners, features, keys))
 
 
-def fix_features(party: Party, ensemble: Ensemble) -> Steps[FixedOperand]:
-    """Fix the features of all nodes, for `margins_of_shared`. One round."""
-    columns = ensemble.chosen.shape[-1]
-    return (yield from fix.steps(party, ensemble.chosen.reshape(-1, columns).T[None]))
+@dataclass(frozen=True)
+class FixedModel:
+    """What is fixed of a model: the features of all nodes, and the paths of trees that are not full."""
+
+    features: FixedOperand
+    paths: SecretPaths | None
 
 
-def margins_of_shared(
-    party: Party, ensemble: Ensemble, operand: FixedOperand, keys: AShare, classes: int
-) -> Steps[AShare]:
+def fix_model(party: Party, ensemble: Ensemble, rows: int, classes: int) -> Steps[FixedModel]:
+    """Fix a model for `margins_of_shared` and `margins_of_own` of at most `rows` rows at a time. One round."""
+    features = fix.steps(party, ensemble.chosen.reshape(-1, ensemble.chosen.shape[-1]).T[None])
+    if ensemble.paths is None:
+        return FixedModel((yield from features), None)
+    step = _step(ensemble.leaves.shape[1], rows, classes)
+    return FixedModel(*(yield from parallel(features, fix_paths(party, ensemble.paths, step))))
+
+
+def margins_of_shared(party: Party, ensemble: Ensemble, fixed: FixedModel, keys: AShare, classes: int) -> Steps[AShare]:
     """[keys] of rows that nobody knows, [n, d + o] as of `keys_of` -> [margin] at MARGIN_SCALE, [classes, n]."""
-    router = yield from shared_router(party, operand, keys)
-    return (yield from routed_margins(party, ensemble, router, len(keys), classes))
+    router = yield from shared_router(party, fixed.features, keys)
+    return (yield from routed_margins(party, ensemble, router, len(keys), classes, fixed.paths))
 
 
 def margins_of_own(
-    party: Party, ensemble: Ensemble, operand: FixedOperand, keys: AShare, owner: int, classes: int
+    party: Party, ensemble: Ensemble, fixed: FixedModel, keys: AShare, owner: int, classes: int
 ) -> Steps[AShare]:
     """[keys] of rows that `owner` knows, whose share they are, [n, d + o] -> [margin] at MARGIN_SCALE, [classes, n].
 
     The owner waits for the other party first in the comparison with thresholds.
     """
-    router = yield from shared_router(party, operand, keys, owner)
-    return (yield from routed_margins(party, ensemble, router, len(keys), classes))
+    router = yield from shared_router(party, fixed.features, keys, owner)
+    return (yield from routed_margins(party, ensemble, router, len(keys), classes, fixed.paths))
 
 
 def cost_of_rows(rows: int, columns: int, trees: int, depth: int) -> Cost:
@@ -154,21 +163,36 @@ def cost_of_rows(rows: int, columns: int, trees: int, depth: int) -> Cost:
     return Cost(sum(part.rounds for part in parts), both(sum(part.bits[0] for part in parts)))
 
 
-def routed_margins(party: Party, ensemble: Ensemble, router: Router, rows: int, classes: int) -> Steps[AShare]:
-    """Return [margin] of a router's rows, [classes, rows]. Trees are processed in batches that fit into memory."""
+def routed_margins(
+    party: Party, ensemble: Ensemble, router: Router, rows: int, classes: int, paths: SecretPaths | None = None
+) -> Steps[AShare]:
+    """Return [margin] of a router's rows, [classes, rows]. Trees are processed in batches that fit into memory.
+
+    paths: those of trees that are not full, if they are fixed for further rows as well.
+    """
     trees, leaves = ensemble.leaves.shape
+    own: Sequence[FixedOperand] = ()
+    if ensemble.paths is not None and paths is None:
+        paths = yield from fix_paths(party, ensemble.paths, _step(leaves, rows, classes))
+        own = paths.turns
     total = ensemble.base.map(lambda w: np.repeat(w[:, None], rows, axis=1))
-    for places in batches(trees, leaves, rows, classes):
-        batch = ensemble.part(places)
-        left = yield from router.route(party, batch, places)
-        total = total + (yield from sum_of_paths(party, left, batch.leaves, classes, batch.paths))
+    with released(party, own):
+        for places in batches(trees, leaves, rows, paths.step if paths else classes):
+            batch, secret = ensemble.part(places), paths.part(places) if paths else None
+            left = yield from router.route(party, batch, places)
+            total = total + (yield from sum_of_paths(party, left, batch.leaves, classes, secret))
     return total
 
 
-def batches(trees: int, leaves: int, rows: int, classes: int) -> list[slice]:
-    """Divide the trees into batches of whole rounds that fit into memory for so many rows."""
-    step = classes * max(1, BATCH // (classes * leaves * rows))
-    return [slice(start, start + step) for start in range(0, trees, step)]
+def batches(trees: int, leaves: int, rows: int, unit: int) -> list[slice]:
+    """Divide the trees into batches of whole units, as the trees of a round, that fit into memory for so many rows."""
+    step = _step(leaves, rows, unit)
+    return [slice(start, min(start + step, trees)) for start in range(0, trees, step)]
+
+
+def _step(leaves: int, rows: int, unit: int) -> int:
+    """Return how many trees, in whole units, fit into memory for so many rows."""
+    return unit * max(1, BATCH // (unit * leaves * rows))
 
 
 def row_groups(layout: Layout) -> list[tuple[int, ...]]:

@@ -3,8 +3,8 @@
 A batch has rows of one party, which gets the predictions, and their reasons if it asks for them; by columns, it has
 rows of both, and the requester gets them. Or it has rows of clients who are no party, of which each party has a half.
 
-By rows and thresholds, the features of the model's nodes are fixed once a session. A party that knows a row, or has a
-half of it, then needs nothing of the other party's for its first messages: they go with its turn.
+By rows and thresholds, the features of the model's nodes, and secret paths, are fixed once a session. A party that
+knows a row, or has a half of it, then needs nothing of the other party's for its first messages: they go with its turn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import numpy as np
 
 from mpc.authenticated.reveal import require_macs
 from mpc.endpoint import Peer
-from mpc.matrix.fixed_operand import FixedOperand
 from mpc.party import Party
 from mpc.planning import Demand, Rehearsal, planned
 from mpc.rounds import Begun, Steps, replying
@@ -30,7 +29,7 @@ from secure_tree.data.bins import keys_of
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.answering import WHAT, offer_of
 from secure_tree.prediction.authenticated import AuthenticatedModel, input_model
-from secure_tree.prediction.predict import fix_features, margins_of_own, margins_of_shared
+from secure_tree.prediction.predict import FixedModel, fix_model, margins_of_own, margins_of_shared
 from secure_tree.prediction.reasons import (
     Contributions,
     Explained,
@@ -81,11 +80,9 @@ def padded(rows: int) -> int:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a session has made before its first batch: the model with MACs, or the features of its nodes; and the table
-    of reasons.
-    """
+    """What a session has made before its first batch: the model with MACs, or fixed; and the table of reasons."""
 
-    taken: AuthenticatedModel | FixedOperand | None = None
+    taken: AuthenticatedModel | FixedModel | None = None
     explanation: Explanation | None = None
 
 
@@ -106,7 +103,7 @@ class Batches:
     """Batches of one model at one party. `owners` are those who may request; `largest` is a power of two.
 
     Before its first batch, each session makes the table of reasons, if there is a `request` for them; with `mac`, it
-    takes in the model, and with CLIENTS, it fixes the model's features.
+    takes in the model; otherwise, it fixes the model if its batches open.
     """
 
     def __init__(
@@ -121,6 +118,7 @@ class Batches:
         self.model, self._method, self.mac, self.request = model, method, mac, request
         self._prepared = Prepared()
         self._own_rows = method == "thresholds" and not mac and not model.facts.layout.vertical
+        self._largest = largest
         self._takes = mac or self._own_rows or CLIENTS in owners
         self.width = len(model.facts.names[model.facts.layout.features_of(model.rank)])
         self.words = offer_of(model).width
@@ -144,7 +142,9 @@ class Batches:
             if shape.owner == CLIENTS:
                 features = np.zeros((shape.rows, self.words), np.uint64)
             self.predict(rehearsal.party, shape, features, np.ones(shape.rows, np.int64), prepared)
-            self._demands[shape, masks] = rehearsal.cut()
+            self._demands[shape, masks] = demand = rehearsal.cut()
+            # What needs this batch's matrices is made from its beginning on, and each party begins at another time.
+            assert masks or not self.opens(shape) or not demand.matrices, "a batch that opens has no matrices"
         return self._demands[shape, masks]
 
     def begin(self, party: Party) -> None:
@@ -166,10 +166,10 @@ class Batches:
         table = party.run(make_table(party, self.model, self.request))
         return Explanation(self.model, table, self.request, predicted=True)
 
-    def take_in(self, party: Party) -> AuthenticatedModel | FixedOperand:
+    def take_in(self, party: Party) -> AuthenticatedModel | FixedModel:
         """Take in this party's half of the model, under new keys or masks. Raises MacFailure."""
         if not self.mac:
-            return party.run(fix_features(party, self.model.ensemble))
+            return party.run(fix_model(party, self.model.ensemble, self._largest, self.model.config.classes))
         authentic = party.run(input_model(party, self.model.ensemble, self.model.facts.layout))
         require_macs(party, authentic.keyring)
         return authentic
@@ -270,9 +270,9 @@ class Batches:
     def _steps(
         self, party: Party, shape: BatchShape, rows: np.ndarray, prepared: Prepared
     ) -> Steps[AShare | Explained]:
-        """Own features, or this party's half of clients' keys -> what to reveal, by the features that it has fixed."""
+        """Own features, or this party's half of clients' keys -> what to reveal, by the model that it has fixed."""
         taken, explanation = prepared.taken, prepared.explanation
-        assert isinstance(taken, FixedOperand), "the session has fixed the model's features"
+        assert isinstance(taken, FixedModel), "the session has fixed the model"
         facts, classes = self.model.facts, self.model.config.classes
         if shape.owner == CLIENTS:
             half = AShare(rows, party.rank)
@@ -283,7 +283,7 @@ class Batches:
         own = AShare(keys, party.rank)
         if shape.reasons:
             assert explanation is not None, "only then there are such shapes"
-            return (yield from explained_own(party, explanation, taken, own, shape.owner))
+            return (yield from explained_own(party, explanation, taken.features, own, shape.owner))
         return (yield from margins_of_own(party, self.model.ensemble, taken, own, shape.owner, classes))
 
     def predict(

@@ -11,7 +11,7 @@ from mpc.shares import AShare
 from protocols.testing.two_parties import Recorder, run_both
 from secure_tree.data.bins import keys_of
 from secure_tree.prediction.answering import released_margins
-from secure_tree.prediction.predict import fix_features
+from secure_tree.prediction.predict import fix_model
 from tests.leakage.welch import Tally, leaking_positions
 from tests.secure_tree.opened import train_both
 from tests.secure_tree.test_twin import halves, table
@@ -31,7 +31,7 @@ def transcript(models, row, holder, seed):
 
     def job(party):
         own = keys if party.rank == holder else np.zeros_like(keys)
-        operand = party.run(fix_features(party, models[party.rank].ensemble))
+        operand = party.run(fix_model(party, models[party.rank].ensemble, 1, 1))
         party.link = Recorder(party.link)
         half = released_margins(party, models[party.rank], operand, AShare(own, party.rank))
         return b"".join(data for _, data in party.link.rounds) + half.tobytes()

@@ -28,7 +28,7 @@ from secure_tree.exchange.plain_model import share_model
 from secure_tree.exchange.xgboost import from_xgboost
 from secure_tree.prediction.answering import WHAT, offer_of, released_margins
 from secure_tree.prediction.client import Offer, ask, divide
-from secure_tree.prediction.predict import cost_of_rows, fix_features, margins_of_own, margins_of_shared
+from secure_tree.prediction.predict import cost_of_rows, fix_model, margins_of_own, margins_of_shared
 from tests.secure_tree.opened import contributing, train_both
 from tests.secure_tree.test_twin import halves, table
 
@@ -182,7 +182,7 @@ def meter_of(models, rows):
 
     def measured(party):
         total, before = party.meter.total, []
-        operand = party.run(fix_features(party, models[party.rank].model.ensemble))
+        operand = party.run(fix_model(party, models[party.rank].model.ensemble, 4, 1))
         before.append((total.rounds, total.sent // 8))
         half = released_margins(party, models[party.rank].model, operand, AShare(keys[party.rank], party.rank))
         before.append((total.rounds, total.sent // 8))
@@ -210,7 +210,7 @@ def test_the_first_message_may_go_with_another(models):
 
     def job(party):
         model = models[party.rank].model
-        operand = party.run(fix_features(party, model.ensemble))
+        operand = party.run(fix_model(party, model.ensemble, 4, 1))
         own = AShare(shares[party.rank], party.rank)
         whole = released_margins(party, model, operand, own)
         steps = margins_of_shared(party, model.ensemble, operand, own, 1)
@@ -235,7 +235,7 @@ def test_a_party_begins_with_rows_that_it_knows(models, owner):
 
     def job(party):
         model = models[party.rank].model
-        operand = party.run(fix_features(party, model.ensemble))
+        operand = party.run(fix_model(party, model.ensemble, 4, 1))
         own = AShare(keys if party.rank == owner else np.zeros_like(keys), party.rank)
 
         def steps():
@@ -328,7 +328,7 @@ def test_keys_beyond_all_values_harm_only_their_row(models):
 
         def job(party):
             ensemble = models[party.rank].model.ensemble
-            operand = party.run(fix_features(party, ensemble))
+            operand = party.run(fix_model(party, ensemble, 4, 1))
             own = party.run(margins_of_shared(party, ensemble, operand, AShare(shares[party.rank], party.rank), 1))
             return own.words, ensemble.leaves.words, ensemble.base.words
 

@@ -10,7 +10,7 @@ from protocols.testing import run_both
 from secure_tree.data.bins import keys_of
 from secure_tree.prediction.answering import released_margins
 from secure_tree.prediction.client import divide
-from secure_tree.prediction.predict import cost_of_rows, fix_features
+from secure_tree.prediction.predict import cost_of_rows, fix_model
 from secure_tree.twin.boost import PlainEnsemble
 from sharewood.client import Client
 from sharewood.job.config import HostsConfig
@@ -128,7 +128,7 @@ def test_rounds_and_bytes_are_those_of_rows(trainings):
 
     def measured(party):
         own = models[party.rank].model
-        operand, before = party.run(fix_features(party, own.ensemble)), party.meter.total
+        operand, before = party.run(fix_model(party, own.ensemble, 4, 1)), party.meter.total
         rounds, sent = before.rounds, before.sent
         released_margins(party, own, operand, AShare(halves[party.rank], party.rank))
         return party.meter.total.rounds - rounds, party.meter.total.sent - sent
