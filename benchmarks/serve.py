@@ -5,7 +5,7 @@
                                [--offline dealer|pairwise] [--partition horizontal|vertical] [--halves] [--out FILE]
 
 Each client sends requests of `rows` rows one after the other; `clients` run at the same time. With `--halves`, they are
-no party, and send halves of the rows to both services. Seconds are those of the client. A relay adds the round trip
+no party, and send halves of the rows to both services. Seconds are those of the client. A relay adds a round trip
 between any two of the three hosts. Requests of 10,000 rows are repeated less often. Prints the table as Markdown.
 """
 
@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -94,7 +94,7 @@ def services(folder: Path, delay: float, options: argparse.Namespace, reasons: i
     meeting, dealer, *http = [free_address() for _ in range(4)]
     routes = [Route("b", "a", meeting), Route("a", "d", dealer), Route("b", "d", dealer)]
     processes = []
-    with relay(routes, delay, RATE) as places:
+    with relay(routes, delay, RATE) if delay else nullcontext([of.address for of in routes]) as places:
         seen = {"party_a": (meeting, places[1]), "party_b": (places[0], places[2]), "dealer": (meeting, dealer)}
         for role, (met, dealt) in seen.items():
             place = _text(http[role == "party_b"])

@@ -22,6 +22,7 @@ from multiprocessing.process import BaseProcess
 from mpc.errors import PeerFailure, PeerTimeout
 from mpc.host.process import bound_memory, end_with, keep_freed_memory
 from protocols.offline.dealer.server import serve
+from protocols.offline.supply import AHEAD
 from protocols.transport.channel import Channel
 from protocols.transport.tcp import Listener, address_text
 from protocols.transport.tls import HUNG_UP, NO_SESSION, TlsLink
@@ -195,6 +196,7 @@ class _Desk:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which ends its children
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         end_with(parent)
+        os.nice(AHEAD)  # it deals ahead, so that parties on the same machine come first
         self._listener.close()
         for other in self._everyone():
             other.channel.close()

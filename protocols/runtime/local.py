@@ -239,7 +239,6 @@ def _deal_to_workers(listener: Listener, parent: int) -> None:
     end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.getLogger("sharewood").setLevel(logging.ERROR)
-    os.nice(AHEAD)
     run_dealer(listener, PARTIES)
 
 

@@ -122,8 +122,8 @@ class Table:
 
     operand: with a dealer, the contributions by entry, fixed, [classes, entries, names]; otherwise the names of all
     nodes, with `values` by path and pattern, [depth, n], beside those of the last pattern, `rest`, [depth, T * paths].
-    constant: contributions of a row that goes left nowhere,
-    [classes, 1, names]. mean: the mean margin, [classes]. All at `scale`, shared in `ring`.
+    constant: contributions of a row that goes left nowhere, [classes, 1, names]. mean: the mean margin, [classes]. All
+    at `scale`, shared in `ring`. bits: those of a contribution, with its sign.
     """
 
     operand: FixedOperand
@@ -133,6 +133,7 @@ class Table:
     mean: AShare
     scale: int
     ring: Z2k
+    bits: int
 
 
 def requested(
@@ -205,6 +206,7 @@ def make_table(party: Party, model: SharedModel, request: Request) -> Steps[Tabl
     """Make the table of a model. As a step of a session, once for all rows."""
     trees, classes, dealer = model.ensemble, model.config.classes, party.randomness.has_dealer
     scale, ring = scale_of(model, dealer)
+    bits = _signed_bits(model, scale)
     values = yield from path_values(party, trees, scale)
     at_last = trees.leaves[:, -1].reshape(-1, classes).sum(axis=0) + trees.base
     if scale < MARGIN_SCALE:
@@ -218,10 +220,11 @@ def make_table(party: Party, model: SharedModel, request: Request) -> Steps[Tabl
         # Every row has one pattern of a path, so that those of the last need no bit.
         rest = values.map(lambda w: w[..., -1].transpose(2, 0, 1).reshape(depth, -1))
         flat = values.map(lambda w: (w[..., :-1] - w[..., -1:]).transpose(2, 0, 1, 3).reshape(depth, -1))
-        bits = trees.features.map(lambda b: _joined(b, request.member, count, np.bitwise_xor))
-        words, lowest = of_nodes.map(lambda w: _by_class(w, classes)), bits.map(lambda b: _by_class(b, classes))
+        chosen = trees.features.map(lambda b: _joined(b, request.member, count, np.bitwise_xor))
+        words, lowest = of_nodes.map(lambda w: _by_class(w, classes)), chosen.map(lambda b: _by_class(b, classes))
         operand = yield from fix.steps(party, words, lowest, ring, one_hot=True)
-        return Table(operand, flat, rest, AShare(np.zeros((classes, 1, count), U64), party.rank), mean, scale, ring)
+        nothing = AShare(np.zeros((classes, 1, count), U64), party.rank)
+        return Table(operand, flat, rest, nothing, mean, scale, ring, bits)
     on_path = paths(depth)[0][::2]
     players = of_nodes.map(lambda w: w[:, on_path].reshape(-1, depth, count))
     by_path = yield from fix.steps(party, players, None, ring)
@@ -231,7 +234,7 @@ def make_table(party: Party, model: SharedModel, request: Request) -> Steps[Tabl
     entries, constant = _entries(product.words.reshape(t, -1, patterns, count))
     fixed = yield from fix.steps(party, AShare(_by_class(entries, classes), party.rank), None, ring)
     of_class = constant.reshape(-1, classes, count).sum(axis=0, dtype=U64)[:, None]
-    return Table(fixed, None, None, AShare(of_class, party.rank), mean, scale, ring)
+    return Table(fixed, None, None, AShare(of_class, party.rank), mean, scale, ring, bits)
 
 
 def contribute(party: Party, table: Table, turns: BShare) -> Steps[AShare]:
@@ -262,16 +265,15 @@ def contribute(party: Party, table: Table, turns: BShare) -> Steps[AShare]:
     return product.map(lambda w: w + table.constant.words)
 
 
-def ranked(party: Party, found: AShare, model: SharedModel, table: Table, request: Request) -> Steps[BShare]:
+def ranked(party: Party, found: AShare, table: Table, request: Request) -> Steps[BShare]:
     """[contributions], [classes, rows, names] -> <the name is the r-th strongest>, [classes, rows, top, names].
 
     They are ranked to 2^-MARGIN_SCALE units of the margin, or in RANK_BITS bits where its bound needs more.
     """
-    bits = _signed_bits(model, table.scale)
-    kept = min(bits - max(0, table.scale - MARGIN_SCALE), RANK_BITS)
+    kept = min(table.bits - max(0, table.scale - MARGIN_SCALE), RANK_BITS)
     top = found if request.toward == "higher" else -found
     # Without low bits, the halves add up to as many bits of the number, or to one less.
-    keys = top.map(lambda w: low_bits(w >> U64.type(bits - kept), kept)).at_scale(0)
+    keys = top.map(lambda w: low_bits(w >> U64.type(table.bits - kept), kept)).at_scale(0)
     keys = keys.narrow(Z32) if kept <= Z32.bits else keys
     of_rows = yield from ranks.steps(party, keys.reshape(-1, keys.shape[-1]), request.top, kept - 1)
     return of_rows.reshape(*keys.shape[:2], request.top, -1)
@@ -425,7 +427,7 @@ class Explanation:
         for start in range(0, rows, step):
             numbers = yield from contribute(party, table, left[:, :, start : start + step])
             if request.show == "names":
-                found.append((yield from ranked(party, numbers, self.model, table, request)))
+                found.append((yield from ranked(party, numbers, table, request)))
             else:
                 found.append(_in_high_bits(numbers, table))
         return concatenate(found, axis=1)
