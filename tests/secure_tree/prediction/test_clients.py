@@ -21,14 +21,16 @@ from mpc.sharing import rerandomise
 from protocols.runtime import run_local
 from protocols.testing.enumeration import Deck, play
 from protocols.testing.exhaustive import check
-from protocols.testing.two_parties import made_by_both, run_both
+from protocols.testing.two_parties import dealt, made_by_both, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.data.bins import keys_of
 from secure_tree.exchange.plain_model import share_model
 from secure_tree.exchange.xgboost import from_xgboost
+from secure_tree.prediction import predict
 from secure_tree.prediction.answering import WHAT, offer_of, released_margins
 from secure_tree.prediction.client import Offer, ask, divide
 from secure_tree.prediction.predict import cost_of_rows, fix_model, margins_of_own, margins_of_shared
+from secure_tree.public.numerics import MARGIN_SCALE
 from tests.secure_tree.opened import contributing, train_both
 from tests.secure_tree.test_twin import halves, table
 
@@ -259,6 +261,34 @@ def test_a_party_begins_with_rows_that_it_knows(models, owner):
 
     (first, first_again, rounds), (second, second_again, others) = run_both(job)[0]
     assert np.array_equal(first + second, first_again + second_again) and rounds == others == 5
+
+
+@pytest.mark.parametrize("source", [dealt, made_by_both])
+@pytest.mark.parametrize("most", [4, 8, 1 << 16])
+def test_secret_paths_serve_batches_of_any_size(monkeypatch, source, most):
+    """They are fixed in parts of as many rounds as fit for the largest batch; a small batch takes several at a time."""
+    X, _ = table(60, 3, seed=11)
+    X = X.astype(np.float32)
+    parameters = {"objective": "multi:softprob", "num_class": 3, "max_depth": 12, "min_child_weight": 0}
+    booster = xgboost.train(parameters, xgboost.DMatrix(X, label=np.arange(60) % 3), 5)
+    plain = from_xgboost(json.loads(booster.save_raw("json")), "a test")
+    leaves = plain.leaves.shape[1]
+    # Two rounds of trees for four rows, one for more: batches of 6, 6 and 3 trees, of parts of 6 or of 3.
+    monkeypatch.setattr(predict, "BATCH", 2 * 3 * leaves * 4)
+    assert plain.paths is not None and len(plain.leaves) == 15
+    X[0, 1] = np.nan
+    shares = divide(keys_of(X[:4], (0, 1, 2)))
+
+    def job(party):
+        half = share_model(party, plain if party.rank == 0 else None, ("f0", "f1", "f2"))
+        fixed = party.run(fix_model(party, half.ensemble, most, 3))
+        steps = margins_of_shared(party, half.ensemble, fixed, AShare(shares[party.rank], party.rank), 3)
+        return len(fixed.paths.turns), (party.run(steps).words, half.facts.margin_unit)
+
+    (first, (a, unit)), (second, (b, _)) = run_both(job, source=source)[0]
+    assert first == second == (3 if most == 4 else 5)
+    found = (a + b).astype(np.int64) * unit / (1 << MARGIN_SCALE)
+    np.testing.assert_allclose(found.T, booster.predict(xgboost.DMatrix(X[:4]), output_margin=True), atol=1e-4)
 
 
 def test_the_cost_of_a_row_has_no_product_of_features_and_nodes():
