@@ -43,7 +43,7 @@ def mutated(tree, rng: random.Random):
         if kind == 0:
             del tree[key]
         elif kind == 1 and isinstance(tree, dict):
-            tree[rng.choice(["x", "rows", "é" * 500])] = rng.choice(VALUES)
+            tree[rng.choice(["x", "rows", "é" * 500])] = copy.deepcopy(rng.choice(VALUES))
         elif kind == 1:
             tree.insert(key, copy.deepcopy(rng.choice([tree[key], *VALUES])))
         elif kind == 2:
@@ -54,7 +54,7 @@ def mutated(tree, rng: random.Random):
         return tree
     if isinstance(tree, int) and rng.random() < 0.4:
         return tree + rng.choice([-1, 1, 2, 10])
-    return rng.choice(VALUES)
+    return copy.deepcopy(rng.choice(VALUES))
 
 
 def beside(job, liar: int, step: str, change) -> tuple[object, bool]:
