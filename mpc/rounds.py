@@ -1,13 +1,15 @@
 """Rounds, and protocols as generators of rounds.
 
 A protocol yields the `Round`s it needs and receives the peer's arrays; `Endpoint.run` drives it, one message per round
-in each direction. `parallel` merges several, so that steps that do not depend on one another share their rounds.
+in each direction. `parallel` merges several, so that steps that do not depend on one another share their rounds, and
+`beside` merges a program with tasks whose results it needs only later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -141,27 +143,87 @@ def parallel(*protocols: AnySteps[Any]) -> AnySteps[Any]:
 
     Whatever they yield has a number of `answers`.
     """
-    results: list[Any] = [None] * len(protocols)
-    waiting: dict[int, list[Any]] = {}
+    tasks = Tasks()
+    started = [tasks.start(each) for each in protocols]
+    yield from tasks.run()
+    return tuple(each.result for each in started)
 
-    def advance(index: int, answer: list[np.ndarray] | None) -> None:
+
+def beside(program: Callable[[Tasks], AnySteps[T]]) -> AnySteps[T]:
+    """Run a program and the tasks that it starts in the same rounds; return its result when all have ended."""
+    tasks = Tasks()
+    main = Task(program(tasks))
+    yield from tasks.run(main)
+    return main.result
+
+
+class Task(Generic[T]):
+    """A protocol that runs beside others, and its result when it has ended."""
+
+    def __init__(self, steps: AnySteps[T]) -> None:
+        self._steps, self._results = steps, list[T]()
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._results)
+
+    @property
+    def result(self) -> T:
+        return self._results[0]
+
+    def advance(self, answers: list[Any] | None) -> list[Any]:
+        """Return what it yields next, or nothing at its end; `answers` are those to what it yielded last, if it did."""
         try:
-            request = protocols[index].send(answer) if answer is not None else next(protocols[index])
-            waiting[index] = [request] if isinstance(request, Round) else list(request)
+            request = next(self._steps) if answers is None else self._steps.send(answers)
         except StopIteration as done:
-            results[index] = done.value
+            self._results.append(done.value)
+            return []
+        return [request] if isinstance(request, Round) else list(request)
 
-    for index in range(len(protocols)):
-        advance(index, None)
-    while waiting:
-        now, waiting = waiting, {}
-        answers = yield [each for requests in now.values() for each in requests]
-        start = 0
-        for index, requests in now.items():
-            count = sum(each.answers for each in requests)
-            advance(index, answers[start : start + count])
-            start += count
-    return tuple(results)
+    def wait(self) -> AnySteps[T]:
+        """Return the result; sends nothing in the rounds until it is there."""
+        while not self.ended:
+            yield []
+        return self.result
+
+
+class Tasks:
+    """Tasks in the same rounds, which may start others."""
+
+    def __init__(self) -> None:
+        self._started: list[Task[Any]] = []
+
+    def start(self, steps: AnySteps[T]) -> Task[T]:
+        """Start a task. It runs from the next round on, and sees results of those that were started before it."""
+        self._started.append(task := Task(steps))
+        return task
+
+    def run(self, last: Task[Any] | None = None) -> AnySteps[None]:
+        """Run all tasks until they have ended, and `last` after the others in every round, so that it sees results."""
+        answers: dict[Task[Any], list[Any]] = {}
+        while True:
+            asked: dict[Task[Any], list[Any]] = {}
+            for task in self._in_order(last):
+                if not task.ended:
+                    requests = task.advance(answers.get(task))
+                    if not task.ended:
+                        asked[task] = requests
+            if not asked:
+                return
+            received = yield [each for requests in asked.values() for each in requests]
+            start = 0
+            for task, requests in asked.items():
+                count = sum(each.answers for each in requests)
+                answers[task] = received[start : start + count]
+                start += count
+
+    def _in_order(self, last: Task[Any] | None) -> Iterator[Task[Any]]:
+        """Yield all tasks, those that are started meanwhile as well."""
+        yield from self._started
+        if last:
+            count = len(self._started)
+            yield last
+            yield from islice(self._started, count, None)
 
 
 def exchange_words(words: Sequence[np.ndarray], widths: Sequence[int]) -> Steps[list[np.ndarray]]:

@@ -14,13 +14,13 @@ from mpc.comparison.argmax import argmax
 from mpc.party import Party
 from mpc.rings import Z32
 from mpc.rounding.widening import widen
-from mpc.rounds import Steps, parallel
+from mpc.rounds import Steps, Tasks, beside, parallel
 from mpc.shares import AShare, BShare, concatenate
 from secure_tree.model.ensemble import TreeShares
 from secure_tree.public.context import TrainingContext
 from secure_tree.tree import checks
 from secure_tree.tree.candidates import Candidates, left_sets, left_sums
-from secure_tree.tree.pruning import prune
+from secure_tree.tree.pruning import Pruning
 from secure_tree.tree.rows import TreeRows, interleave
 from secure_tree.tree.score import keys, node_scales
 
@@ -32,7 +32,13 @@ def grow(
 
     `sample` has the public numbers of the candidates to choose from, in ascending order, with the null split last.
     """
-    config, numerics = context.config, context.numerics
+    return (yield from beside(lambda tasks: _grow(party, context, rows, candidates, sample, tasks)))
+
+
+def _grow(
+    party: Party, context: TrainingContext, rows: TreeRows, candidates: Candidates, sample: np.ndarray, tasks: Tasks
+) -> Steps[TreeShares]:
+    config, numerics, pruning = context.config, context.numerics, Pruning(party, context, tasks)
     winners: list[BShare] = []
     sets: list[list[BShare]] = []
     totals: list[AShare] = []
@@ -51,6 +57,7 @@ def grow(
         above = totals[-1] if totals else None
         totals.append(_children(total, above))
         checks.children_add_up(party, totals[-1], above)
+        pruning.add(totals[-1], winners[-1] if winners else None)
         left = _children(sums, left)
         party.part("gains")
         directions = context.directions[sample[:-1]]
@@ -60,23 +67,43 @@ def grow(
         checks.one_winner(party, best, key, largest)
         party.part("rows to children")
         winner = _scatter(best, sample[:-1], candidates.layout.candidates)
-        if level < config.max_depth - 1 and not party.audit:
-            level_sets = yield from left_sets(party, candidates, winner)
-        else:
-            level_sets, chosen = yield from parallel(left_sets(party, candidates, winner), _chosen(party, best, left))
-        yield from rows.route(party, level_sets)
         winners.append(winner)
-        sets.append(level_sets)
-    assert chosen is not None, "a tree has a level"
-    yield from checks.rows_arrived_at_leaves(party, rows.totals, chosen)
-    leaf_sums = _children(chosen, totals[-1])
-    checks.children_add_up(party, leaf_sums, totals[-1])
+        if level < config.max_depth - 1:
+            steps = left_sets(party, candidates, winner)
+            if party.audit:
+                level_sets, chosen = yield from parallel(steps, _chosen(party, best, left))
+            else:
+                level_sets = yield from steps
+            yield from rows.route(party, level_sets)
+            sets.append(level_sets)
+    assert left is not None, "a tree has a level"
     party.part("leaf weights")
-    of_block = [concatenate([level_sets[p] for level_sets in sets]) for p in candidates.layout.blocks]
-    sums = concatenate([*totals, leaf_sums])
-    tree, steps = yield from prune(party, context, concatenate(winners), of_block, sums)
-    yield from rows.add_leaves(party, steps)
+    level_sets, (chosen, leaves) = yield from parallel(
+        _routed(party, rows, candidates, winner),
+        _leaves(party, pruning, totals[-1], _chosen(party, best, left), winner),
+    )
+    yield from checks.rows_arrived_at_leaves(party, rows.totals, chosen)
+    of_block = [concatenate([of_level[p] for of_level in [*sets, level_sets]]) for p in candidates.layout.blocks]
+    tree, _ = yield from parallel(pruning.tree(concatenate(winners), of_block), rows.add_leaves(party, leaves))
     return tree
+
+
+def _routed(party: Party, rows: TreeRows, candidates: Candidates, winner: BShare) -> Steps[list[BShare]]:
+    """Route the rows to the leaves; return <the bins that go left>."""
+    level_sets = yield from left_sets(party, candidates, winner)
+    yield from rows.route(party, level_sets)
+    return level_sets
+
+
+def _leaves(
+    party: Party, pruning: Pruning, parents: AShare, chosen: Steps[AShare], winner: BShare
+) -> Steps[tuple[AShare, AShare]]:
+    """Return [left sums] of the last winners, [v, s], and the [weights] of leaves for training rows."""
+    of_left = yield from chosen
+    sums = _children(of_left, parents)
+    checks.children_add_up(party, sums, parents)
+    pruning.add(sums, winner)
+    return of_left, (yield from pruning.weights())
 
 
 def _children(left: AShare, parents: AShare | None) -> AShare:

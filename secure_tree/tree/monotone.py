@@ -25,7 +25,7 @@ from mpc.comparison.comparison import below
 from mpc.party import Party
 from mpc.rounding.truncation import floor
 from mpc.rounds import Steps
-from mpc.shares import AShare, BShare, concatenate, public_bits, public_ring, stack
+from mpc.shares import AShare, BShare, public_bits, public_ring, stack
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.numerics import GAIN_BITS, MARGIN_SCALE, SUM_BITS
 
@@ -48,42 +48,38 @@ def ordered(party: Party, G: AShare, H: AShare, directions: np.ndarray) -> Steps
 
 
 def constrained(context: TrainingContext, winner: BShare) -> BShare:
-    """<one-hot winner>, [m, C + 1] -> <must rise, must fall>, [m, 2]. Local."""
+    """<one-hot winner>, [v, C + 1] -> <must rise, must fall>, [v, 2]. Local."""
     return stack([winner[:, np.flatnonzero(context.directions == way)].parity(axis=1) for way in (1, -1)], axis=1)
 
 
 def in_order(party: Party, ways: BShare, w: AShare) -> Steps[BShare]:
-    """<must rise, must fall>, [m, 2], and [-weights] of all nodes, [2 m + 1] -> <weights are in order>, [m]."""
-    bits = yield from below.steps(party, w[1::2] - w[2::2], [0, 1], GAIN_BITS)
+    """<must rise, must fall>, [v, 2], and [-weights] of the children, [2 v] -> <weights are in order>, [v]."""
+    bits = yield from below.steps(party, w[0::2] - w[1::2], [0, 1], GAIN_BITS)
     wrong = yield from and_bits.steps(party, ways, stack([bits[:, 0], ~bits[:, 1]], axis=1))
     return ~wrong.parity(axis=1)
 
 
-def hold(party: Party, ways: BShare, values: AShare, bits: int) -> Steps[AShare]:
-    """<must rise, must fall>, [m, 2], and [weights] of all nodes, [2 m + 1] -> [weights within bounds], [2 m + 1].
+def widest(party: Party, bits: int) -> AShare:
+    """Return [lower, upper] bounds of the root, [1, 2], which hold for all weights: these are below 2^(bits - 2)."""
+    return public_ring(np.array([[-1, 1]]) << bits - 2, party.rank, MARGIN_SCALE)
 
-    Weights must be below 2^(bits - 2). Results for the children of a node without a split are meaningless.
+
+def narrowed(party: Party, ways: BShare, bounds: AShare, children: AShare, bits: int) -> Steps[AShare]:
+    """<must rise, must fall> and [bounds], [v, 2], and [weights] of children, [2 v] -> their [bounds], [2 v, 2].
+
+    Those of the children of a node without a split are meaningless.
     """
-    most = 1 << bits - 2
-    bounds = public_ring(np.array([[-most, most]]), party.rank, MARGIN_SCALE)
-    levels = []
-    for level in range(len(ways).bit_length()):
-        nodes = slice((1 << level) - 1, (2 << level) - 1)
-        children = values[2 * nodes.start + 1 : 2 * nodes.stop + 1]
-        if level:
-            children = yield from _clip(party, children, bounds.map(lambda w: np.repeat(w, 2, axis=0)), bits)
-        middle = yield from floor.steps(party, (children[::2] + children[1::2]).times(1, 1), 1)
-        # If weights must rise, the upper bound of a left child and the lower bound of a right child become the mean.
-        flipped = ways[nodes].map(lambda b: b[:, ::-1])
-        moves = stack([middle, middle], axis=1) - bounds
-        moved = yield from select.steps(party, stack([flipped, ways[nodes]], axis=1), moves[:, None])
-        bounds = (bounds[:, None] + moved).reshape(-1, 2)
-        levels.append(bounds)
-    held = yield from _clip(party, values[1:], concatenate(levels), bits)
-    return concatenate([values[:1], held])
+    if len(ways) > 1:  # all weights are within the bounds of the root
+        children = yield from clip(party, children, bounds.map(lambda w: np.repeat(w, 2, axis=0)), bits)
+    middle = yield from floor.steps(party, (children[::2] + children[1::2]).times(1, 1), 1)
+    # If weights must rise, the upper bound of a left child and the lower bound of a right child become the mean.
+    flipped = ways.map(lambda b: b[:, ::-1])
+    moves = stack([middle, middle], axis=1) - bounds
+    moved = yield from select.steps(party, stack([flipped, ways], axis=1), moves[:, None])
+    return (bounds[:, None] + moved).reshape(-1, 2)
 
 
-def _clip(party: Party, values: AShare, bounds: AShare, bits: int) -> Steps[AShare]:
+def clip(party: Party, values: AShare, bounds: AShare, bits: int) -> Steps[AShare]:
     """[values], [n], and [lower, upper], [n, 2] -> [values within the bounds], [n]."""
     short = bounds - stack([values, values], axis=1)
     beyond = (yield from below.steps(party, short.times([-1, 1]), [0], bits + 1))[..., 0]

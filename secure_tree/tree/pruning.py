@@ -1,96 +1,207 @@
-"""Pruning of a grown tree: exact gains of all nodes at once, and the tree without the splits that do not last.
+"""Pruning of a tree while it grows: exact gains of its nodes, and the tree without the splits that do not last.
 
 A split lasts if both children have the least weight and the least number of rows, their gains exceed that of the node
 by more than min_split_loss, their weights are in the order required by a constraint (secure_tree/tree/monotone.py), and
-all splits above it last. The other nodes get the null split, which sends all rows left at a left child and right
+the split above it lasts. The other nodes get the null split, which sends all rows left at a left child and right
 elsewhere. So one leaf below such a node has its weight, and the others have weight 0. But training rows are at the
-leaves to which the search has routed them, so every leaf below the node gives them the node's weight.
+leaves to which the search has routed them, so every leaf below the node gives them the node's weight: that of the node
+at which its path ends.
+
+What depends on the sums of a level begins when they are known, beside the search for the splits of the next levels.
+After the last search, only what depends on the leaves is left.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from mpc.arithmetic.beaver import multiply
-from mpc.arithmetic.bits import and_each, select
+from mpc.arithmetic.bits import and_bits, and_each, select
 from mpc.comparison.comparison import below
 from mpc.lookup.one_hot import all_of
 from mpc.party import Party
 from mpc.rounding.truncation import truncate
-from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, concatenate, public_bits, stack
+from mpc.rounds import Steps, Task, Tasks, parallel
+from mpc.shares import AShare, BShare, S, concatenate, public_bits, stack
 from secure_tree.model.ensemble import TreeShares, left_children
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.numerics import learning_rate
 from secure_tree.tree import checks
-from secure_tree.tree.monotone import constrained, hold, in_order
+from secure_tree.tree.monotone import clip, constrained, in_order, narrowed, widest
 from secure_tree.tree.score import COUNT_BITS
-from secure_tree.tree.weights import weights
+from secure_tree.tree.weights import Normalised, normalised, weights
 
 
-def prune(
-    party: Party, context: TrainingContext, winner: BShare, sets: list[BShare], sums: AShare
-) -> Steps[tuple[TreeShares, AShare]]:
-    """<winners>, [m, C + 1], <their left sets>, [m, d_p, bins_p], and [G, H (, rows)] of all nodes, leaves last,
-    [2 m + 1, s] -> the tree, and the weights for training rows, [leaves].
+@dataclass(frozen=True)
+class Values:
+    """Of nodes, [v] each: [gain], [-weight] at the weight scale, and [weight] at MARGIN_SCALE before any bounds."""
 
-    The winners are valid or invalid candidates, but not null splits yet.
+    gain: AShare
+    w: AShare
+    weight: AShare
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Of splits: [gain] and <it exceeds min_split_loss>; <all else lets the split last>; <it lasts>."""
+
+    pays: Task[tuple[AShare, BShare]]
+    rest: Task[BShare]
+    lasts: Task[BShare]
+
+
+@dataclass(frozen=True)
+class Level:
+    """The nodes of a level, [v] each, and below the root the splits above them, [v / 2] each.
+
+    enough: <the least weight> and, if rows are counted, <the least number of rows>. weight: [weight] within `bounds`.
+    end: [weight] of the node at which the path to each node ends.
     """
-    m = len(winner)
-    by_weight, w, leaf, heavy = yield from weights(party, context.numerics, sums[:, 0], sums[:, 1])
+
+    sums: AShare
+    enough: Task[list[BShare]]
+    values: Task[Values]
+    bounds: Task[AShare] | None
+    weight: Task[AShare]
+    splits: Splits | None
+    end: Task[AShare]
+
+
+class Pruning:
+    """The pruning of one tree, whose levels are added one after the other, the leaves last."""
+
+    def __init__(self, party: Party, context: TrainingContext, tasks: Tasks) -> None:
+        self._party, self._context, self._tasks = party, context, tasks
+        self._levels: list[Level] = []
+
+    def add(self, sums: AShare, winner: BShare | None) -> None:
+        """Begin with a level: [G, H (, rows)] of its nodes, [v, s], and <one-hot winner> of the splits above, if any.
+
+        The winners, [v / 2, C + 1], are valid or invalid candidates, but not null splits yet.
+        """
+        party, context, start = self._party, self._context, self._tasks.start
+        above = self._levels[-1] if self._levels else None
+        constraints = context.directions.any()
+        ways = constrained(context, winner) if winner is not None and constraints else None
+        normal = start(normalised(party, context.numerics, sums[:, 1]))
+        enough = start(_enough(party, context, sums, normal))
+        values = start(_values(party, context, sums, normal))
+        bounds = start(_bounds(party, context, above, values, ways)) if constraints else None
+        weight = start(_held(party, context, values, bounds if above else None))
+        splits = self._splits(above, enough, values, ways) if above else None
+        end = start(_end(party, above, enough, weight, splits))
+        self._levels.append(Level(sums, enough, values, bounds, weight, splits, end))
+
+    def _splits(self, above: Level, enough: Task[list[BShare]], values: Task[Values], ways: BShare | None) -> Splits:
+        party, context, start = self._party, self._context, self._tasks.start
+        pays = start(_pays(party, context, above.values, values))
+        rest = start(_rest(party, above, enough, values, ways))
+        return Splits(pays, rest, start(_lasting(party, pays, rest)))
+
+    def weights(self) -> Steps[AShare]:
+        """Return the weights for training rows, [leaves], when they are known."""
+        return (yield from self._levels[-1].end.wait())
+
+    def tree(self, winner: BShare, sets: list[BShare]) -> Steps[TreeShares]:
+        """<winners>, [m, C + 1], and <their left sets>, [m, d_p, bins_p] -> the tree, once `weights` are known."""
+        party, m = self._party, len(winner)
+        splits = [level.splits for level in self._levels if level.splits]
+        lasts = concatenate([each.lasts.result for each in splits])
+        (heavy, *_), nothing = self._levels[0].enough.result, public_bits(np.ones(1), party.rank)
+        weight = concatenate([level.weight.result for level in self._levels])
+        sums = concatenate([level.sums for level in self._levels])
+        to_leaves = _paths(m)[m:]
+        on_path = concatenate([lasts, nothing])[to_leaves[:, :-1]]
+        (steps, covers), kept = yield from parallel(
+            parallel(
+                # As in XGBoost, 0 if the root is below min_child_weight.
+                _at_end(party, on_path, heavy[np.zeros((m + 1, 1), int)], weight[to_leaves]),
+                _at_end(party, on_path, public_bits(np.ones((m + 1, 1)), party.rank), sums[:, 1][to_leaves]),
+            ),
+            _of_lasting(party, lasts, [winner, *sets]),
+        )
+        reached = _reached(to_leaves)
+        tree = TreeShares(
+            winner=concatenate([kept[0][:, :-1], ~lasts[:, None]], axis=1),
+            sets=kept[1:],
+            leaves=steps.times(reached).sum(axis=1),
+            gains=concatenate([each.pays.result[0] for each in splits]),
+            covers=concatenate([sums[:m, 1], covers.times(reached).sum(axis=1)]),
+        )
+        checks.one_split(party, tree.winner)
+        return tree
+
+
+def _enough(party: Party, context: TrainingContext, sums: AShare, normal: Task[Normalised]) -> Steps[list[BShare]]:
+    (_, _, heavy), many = yield from parallel(normal.wait(), _many_rows(party, context, sums))
+    return [heavy, *many]
+
+
+def _values(party: Party, context: TrainingContext, sums: AShare, normal: Task[Normalised]) -> Steps[Values]:
+    by_weight, w, leaf = yield from weights(party, context.numerics, sums[:, 0], sums[:, 1], normal.wait())
     rate, scale = learning_rate(context.config)
-    ways = constrained(context, winner) if context.directions.any() else None
-    (gains, pays), shrunk, more = yield from parallel(
-        _net_gains(party, context, by_weight, w, m),
-        truncate.steps(party, leaf.times(-rate, scale), scale),
-        parallel(_many_rows(party, context, sums), *(() if ways is None else (in_order(party, ways, w),))),
+    gain, weight = yield from parallel(
+        multiply.steps(party, by_weight, w), truncate.steps(party, leaf.times(-rate, scale), scale)
     )
-    many, *right = more
-    tests = [pays, *right, *(test[side::2][:m] for test in (heavy, *many) for side in (1, 2))]
-    paths = _paths(m)
-    lasts, *held = yield from parallel(
-        _lasting(party, stack(tests, axis=1), paths[:m, :-1]),
-        *(() if ways is None else (hold(party, ways, shrunk, context.numerics.leaf_bits),)),
-    )
-    (shrunk,) = held or (shrunk,)
-    to_leaves = paths[m:]
-    on_path = lasts[to_leaves[:, :-1]]
-    root_heavy = heavy[np.zeros((m + 1, 1), int)]
-    (steps, covers), kept = yield from parallel(
-        parallel(
-            # As in XGBoost, 0 if the root is below min_child_weight.
-            _at_end(party, on_path, root_heavy, shrunk[to_leaves]),
-            _at_end(party, on_path, public_bits(np.ones((m + 1, 1)), party.rank), sums[:, 1][to_leaves]),
-        ),
-        _of_lasting(party, lasts, [winner, *sets]),
-    )
-    reached = _reached(to_leaves)
-    tree = TreeShares(
-        winner=concatenate([kept[0][:, :-1], ~lasts[:, None]], axis=1),
-        sets=kept[1:],
-        leaves=steps.times(reached).sum(axis=1),
-        gains=gains,
-        covers=concatenate([sums[:m, 1], covers.times(reached).sum(axis=1)]),
-    )
-    checks.one_split(party, tree.winner)
-    return tree, steps.sum(axis=1)
+    return Values(gain, w, weight)
 
 
-def _lasting(party: Party, tests: BShare, above: np.ndarray) -> Steps[BShare]:
-    """<conditions of every node>, [m, tests], and the path to every node -> <its split lasts>, [m]."""
-    own = yield from all_of.steps(party, tests)
-    nothing = public_bits(np.ones(1), party.rank)
-    return (yield from all_of.steps(party, concatenate([own, nothing])[above]))
+def _bounds(
+    party: Party, context: TrainingContext, above: Level | None, values: Task[Values], ways: BShare | None
+) -> Steps[AShare]:
+    bits = context.numerics.leaf_bits
+    if above is None or above.bounds is None or ways is None:
+        return widest(party, bits)
+    before, own = yield from parallel(above.bounds.wait(), values.wait())
+    return (yield from narrowed(party, ways, before, own.weight, bits))
 
 
-def _net_gains(
-    party: Party, context: TrainingContext, by_weight: AShare, w: AShare, m: int
+def _held(party: Party, context: TrainingContext, values: Task[Values], bounds: Task[AShare] | None) -> Steps[AShare]:
+    own = yield from values.wait()
+    if bounds is None:
+        return own.weight
+    return (yield from clip(party, own.weight, (yield from bounds.wait()), context.numerics.leaf_bits))
+
+
+def _pays(
+    party: Party, context: TrainingContext, above: Task[Values], values: Task[Values]
 ) -> Steps[tuple[AShare, BShare]]:
-    """[gain / w], [w] of all nodes -> [gain of every split], [m], and <it exceeds min_split_loss>, [m]."""
-    gain = yield from multiply.steps(party, by_weight, w)
-    net = gain[1::2] + gain[2::2] - gain[:m]
-    small = yield from below.steps(party, net, [context.numerics.split_loss + 1], 64)
-    return net, ~small[:, 0]
+    node, children = yield from parallel(above.wait(), values.wait())
+    gain = children.gain[0::2] + children.gain[1::2] - node.gain
+    small = yield from below.steps(party, gain, [context.numerics.split_loss + 1], 64)
+    return gain, ~small[:, 0]
+
+
+def _rest(
+    party: Party, above: Level, enough: Task[list[BShare]], values: Task[Values], ways: BShare | None
+) -> Steps[BShare]:
+    tests = [bits[side::2] for bits in (yield from enough.wait()) for side in (0, 1)]
+    if ways is not None:
+        own = yield from values.wait()
+        tests.append((yield from in_order(party, ways, own.w)))
+    if above.splits:
+        tests.append(_twice((yield from above.splits.lasts.wait())))
+    return (yield from all_of.steps(party, stack(tests, axis=1)))
+
+
+def _lasting(party: Party, pays: Task[tuple[AShare, BShare]], rest: Task[BShare]) -> Steps[BShare]:
+    (_, own), others = yield from parallel(pays.wait(), rest.wait())
+    return (yield from and_bits.steps(party, own, others))
+
+
+def _end(
+    party: Party, above: Level | None, enough: Task[list[BShare]], weight: Task[AShare], splits: Splits | None
+) -> Steps[AShare]:
+    if above is None or splits is None:
+        # As in XGBoost, 0 if the root is below min_child_weight.
+        (heavy, *_), own = yield from parallel(enough.wait(), weight.wait())
+        return (yield from select.steps(party, heavy, own))
+    before, own, rest = yield from parallel(above.end.wait(), weight.wait(), splits.rest.wait())
+    move = yield from select.steps(party, _twice(rest), own - _twice(before))
+    _, pays = yield from splits.pays.wait()
+    return _twice(before) + (yield from select.steps(party, _twice(pays), move))
 
 
 def _many_rows(party: Party, context: TrainingContext, sums: AShare) -> Steps[list[BShare]]:
@@ -99,6 +210,11 @@ def _many_rows(party: Party, context: TrainingContext, sums: AShare) -> Steps[li
         return []
     few = yield from below.steps(party, sums[:, 2], [context.config.min_child_samples], COUNT_BITS)
     return [~few[:, 0]]
+
+
+def _twice(x: S) -> S:
+    """Values of nodes, [v] -> the same for both children of each, [2 v]."""
+    return x.map(lambda w: np.repeat(w, 2))
 
 
 def _paths(m: int) -> np.ndarray:

@@ -8,6 +8,8 @@ bit.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from mpc.arithmetic.beaver import multiply
@@ -35,19 +37,27 @@ def soft_threshold(party: Party, sums: AShare, alpha: int) -> Steps[AShare]:
     return kept.sum(axis=-1)
 
 
-def weights(party: Party, numerics: Numerics, G: AShare, H: AShare) -> Steps[tuple[AShare, AShare, AShare, BShare]]:
-    """[G], [H] of equal shape -> [gain / w], [w] at the weight scale and at MARGIN_SCALE, <H >= min_child_weight>."""
-    denominator = H + numerics.l2
-    (u, s, light), (thresholded, cut) = yield from parallel(
-        normalise.steps(party, denominator, numerics.low, numerics.high, [numerics.min_weight]),
-        cut_off(party, numerics, G, denominator),
-    )
+# [u] and [s] of H + lambda, as of `normalise`, and <H >= min_child_weight>.
+Normalised: TypeAlias = tuple[AShare, AShare, BShare]
+
+
+def normalised(party: Party, numerics: Numerics, H: AShare) -> Steps[Normalised]:
+    """[H] -> Normalised."""
+    u, s, light = yield from normalise.steps(party, H + numerics.l2, numerics.low, numerics.high, [numerics.min_weight])
+    return u, s, ~light[..., 0]
+
+
+def weights(
+    party: Party, numerics: Numerics, G: AShare, H: AShare, normal: Steps[Normalised]
+) -> Steps[tuple[AShare, AShare, AShare]]:
+    """[G], [H] of equal shape, and `normalised` -> [gain / w], [w] at the weight scale and at MARGIN_SCALE."""
+    (u, s, _), (thresholded, cut) = yield from parallel(normal, cut_off(party, numerics, G, H + numerics.l2))
     y, scaled = yield from parallel(invert.steps(party, u), _scaled(party, thresholded - cut, s, numerics.early_shift))
     product = yield from multiply.steps(party, scaled, y)
     w, leaf = yield from parallel(
         floor.steps(party, product, numerics.weight_shift), floor.steps(party, product, numerics.leaf_shift)
     )
-    return thresholded + cut, w, leaf, ~light[..., 0]
+    return thresholded + cut, w, leaf
 
 
 def cut_off(party: Party, numerics: Numerics, G: AShare, denominator: AShare) -> Steps[tuple[AShare, AShare]]:
