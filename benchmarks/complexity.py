@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from benchmarks.program import DOCS, parse
+from mpc.endpoint import ROUND_PRICE
 from mpc.matrix.linear_map import MatrixVectors
 from mpc.offline.correlation import Correlation
 from mpc.planning import Rehearsal
 from mpc.protocol.catalogue import Call, Zeros, entries
 from mpc.protocol.contract import Contract
 from protocols.offline.sizes import dealt_bytes
+from protocols.runtime.settings import Link
 from secure_tree.public.config import TrainConfig
 from secure_tree.training.cost import Sizes, plan_training
 
@@ -81,25 +83,35 @@ WIDE = 1_000  # features
 VARIED = ((1_000, 10_000, 100_000), (10, 20, 40), (16, 32, 64), (1, 2, 3, 4, 5))
 
 
+# A link between two hosts: its round trip in seconds, and bits per second.
+SLOW = Link(0.04, 1e8)
+
+
 @cache
-def tree_price(rows: int, features: int, bins: int, depth: int) -> Price:
+def tree_price(
+    rows: int, features: int, bins: int, depth: int, round_price: int = ROUND_PRICE, dealer: bool = True
+) -> Price:
     """Return the price of one boosting round with one tree, for data by rows with half of the rows at each party."""
     config = TrainConfig.of(n_estimators=1, max_depth=depth, max_bin=bins)
-    demand = next(
-        d
-        for d in plan_training(config, Sizes.numeric((rows // 2, rows // 2), features))
-        if d.step == "one round of trees"
-    )
-    return Price(demand.rounds, (8 * demand.sent, 8 * demand.received), _dealt(demand.requests))
+    sizes = replace(Sizes.numeric((rows // 2, rows // 2), features), round_price=round_price)
+    demand = next(d for d in plan_training(config, sizes, dealer) if d.step == "one round of trees")
+    dealt = _dealt(demand.requests) if dealer else (0, 0)
+    return Price(demand.rounds, (8 * demand.sent, 8 * demand.received), dealt)
+
+
+def _tree_cells(*sizes: int, **given: Any) -> list[str]:
+    """Return rounds, and MB online and dealt in all directions."""
+    cost = tree_price(*sizes, **given)
+    figures = [sum(cost.bits) / 8e6] + [sum(cost.dealt) / 1e6] * given.get("dealer", True)
+    return [str(cost.rounds), *(f"{figure:,.2f}" for figure in figures)]
 
 
 def tree_rows() -> Iterable[list[str]]:
     for place, values in enumerate(VARIED):
         for value in (*values, *[WIDE] * (place == 1)):
             sizes = *REFERENCE[:place], value, *REFERENCE[place + 1 :]
-            cost = tree_price(*sizes)
-            figures = sum(cost.bits) / 8e6, sum(cost.dealt) / 1e6
-            yield [*(f"{size:,}" for size in sizes), str(cost.rounds), *(f"{figure:,.2f}" for figure in figures)]
+            slow, paired = _tree_cells(*sizes, round_price=SLOW.round_price), _tree_cells(*sizes, dealer=False)
+            yield [*(f"{size:,}" for size in sizes), *_tree_cells(*sizes), *slow, *paired]
 
 
 def level_rows() -> Iterable[list[str]]:
@@ -132,11 +144,13 @@ def page() -> str:
         words_first=3,
     )
     sizes = ["rows", "features", "bins", "depth"]
-    trees = table([*sizes, "rounds", "online MB", "dealt MB"], tree_rows())
+    of_each = ["rounds", "online MB", "dealt MB"]
+    slow = [f"{what}, slow link" for what in of_each]
+    trees = table([*sizes, *of_each, *slow, "rounds, no dealer", "online MB, no dealer"], tree_rows())
     wide, narrow = (tree_price(n, features, k, depth) for features in (WIDE, d))
     online, dealt = sum(wide.bits) / 8e6, sum(wide.dealt) / 1e6
     per_feature = [(online - sum(narrow.bits) / 8e6) / (WIDE - d), (dealt - sum(narrow.dealt) / 1e6) / (WIDE - d)]
-    levels = table(["level", "nodes", "rounds", "online MB", "dealt MB"], level_rows())
+    levels = table(["level", "nodes", *of_each], level_rows())
     return f"""# What protocols and trees cost
 
 `python -m benchmarks.complexity` writes this page from the declared costs, and a test compares the two; do not edit it
@@ -156,6 +170,12 @@ The table gives the cost of one boosting round with one tree for data by rows: g
 new margins. Figures are sums over both directions, and dealt bytes are sums over both parties. Starting from {n:,}
 rows, {d} features, {k} bins and depth {depth}, one of them is varied at a time. The widths of sums depend on the number
 of rows, in whole bytes, so the cost per row changes in small steps.
+
+Where a protocol has a shape with fewer rounds and more bytes, the parties take it if a round on their link is worth
+more than those bytes from the dealer. The link is `[link]` in the file of a job, or `round_trip` and `rate` of
+`run_local`. Without it, a round is worth {ROUND_PRICE:,} bytes; the columns "slow link" are those of a round trip of
+{1000 * SLOW.round_trip:.0f} ms at {SLOW.rate / 1e6:.0f} Mbit/s, {SLOW.round_price:,} bytes. Without a dealer, what the
+parties make together takes transfers, whatever the link is, so there is one shape.
 
 {trees}
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from benchmarks.cores import CORES, keep_to, let_go
 from benchmarks.plain import plain_channel
+from mpc.endpoint import ROUND_PRICE
 from mpc.errors import PeerFailure
 from mpc.host.process import keep_freed_memory
 from mpc.party import Party
@@ -67,7 +68,7 @@ class _Side:
         self._link = wiring.channel(rank, 1 - rank)
         self._dealer = wiring.channel(rank, 2)
         self._randomness = FromDealer(rank, self._dealer)
-        self.party = Party(rank, self._link, self._randomness)
+        self.party = Party(rank, self._link, self._randomness, round_price=ROUND_PRICE)
 
     def ready(self, name: str, size: int) -> tuple[Callable[[Party], Any], dict[str, float]]:
         party = self.party

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.pair import Operation
+from mpc.endpoint import ROUND_PRICE
 from mpc.party import Party
 from mpc.planning import Rehearsal
 from mpc.shares import public_ring
@@ -70,7 +71,7 @@ def dealt_by_stage(n: int) -> dict[str, int]:
     The masks of a tree's known matrices, a few hundred bytes per bin and a bit per row and node, are requested with the
     gradients.
     """
-    rehearsal = Rehearsal.at(0)
+    rehearsal = Rehearsal.at(0, round_price=ROUND_PRICE)
     run = _ready(rehearsal.party, n)
     rehearsal.cut()
     dealt = dict.fromkeys(STAGES, 0)

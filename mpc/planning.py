@@ -47,9 +47,9 @@ class Rehearsal:
         self._before = 0, 0, 0, like.matrices
 
     @classmethod
-    def at(cls, rank: int, has_dealer: bool = True) -> Rehearsal:
+    def at(cls, rank: int, has_dealer: bool = True, round_price: int = 0) -> Rehearsal:
         """Return a rehearsal of party `rank` from its first step, before the party exists."""
-        return cls(Party(rank, Silence(), Requests(rank, has_dealer)))
+        return cls(Party(rank, Silence(), Requests(rank, has_dealer), round_price=round_price))
 
     def cut(self, step: str = "", times: int = 1) -> Demand:
         """Return the demand since the last cut."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mpc.endpoint import ROUND_PRICE
 from mpc.party import Party
 from protocols.offline.dealer.local_dealer import LocalDealer
 from protocols.offline.pairwise.client import pairwise
@@ -25,10 +26,10 @@ def warm_up(offline: Maker = "dealer", ot: OtKind = "ferret") -> None:
     def job(rank: int) -> None:
         if offline == "pairwise":
             with pairwise(rank, second[rank], ot) as made:
-                work(Party(rank, channels[rank], made))
+                work(Party(rank, channels[rank], made, round_price=ROUND_PRICE))
                 made.close()
         else:
-            work(Party(rank, channels[rank], LocalDealer(rank, _SEEDS)))
+            work(Party(rank, channels[rank], LocalDealer(rank, _SEEDS), round_price=ROUND_PRICE))
 
     def work(party: Party) -> None:
         X, y = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0, 1])

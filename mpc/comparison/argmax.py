@@ -5,8 +5,8 @@ Messages       per layer: mpc/comparison/all_pairs.py on groups of r keys, 3 rou
                <and>ed with its members' one-hots beside the next layer (mpc/arithmetic/bits.py), in the last layer
                within its look-up
 Cost           3 rounds per layer. The number of layers is the smallest that compares at most MOST_PAIRS pairs per key:
-               two for 12 to about 200 keys, three up to 10,000 and more. The radices minimise the bytes, online and
-               offline. A single key costs nothing
+               two for 12 to about 200 keys, three up to 10,000 and more; or fewer where rounds are worth more than the
+               bytes of more pairs. The radices minimise the bytes, online and offline. A single key costs nothing
 Security       composition: perfect
 Source         tournaments of any radix as in Keller and Sun, ICML 2022
 """
@@ -29,18 +29,28 @@ from mpc.rings import Z16, Z2k
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, S, public_bits
 
-# Pairs per key that the layers may compare: one more layer costs 3 more rounds.
+# Pairs per key that the layers may compare where rounds have no price: one more layer costs 3 more rounds.
 MOST_PAIRS = 5
+ROUNDS = 3
 
 
 @functools.lru_cache
-def radices(count: int, bits: int, ring: Z2k) -> tuple[int, ...]:
-    """Return the sizes of the groups, layer by layer."""
+def radices(count: int, bits: int, ring: Z2k, rows: int = 1, price: int = 0) -> tuple[int, ...]:
+    """Return the sizes of the groups, layer by layer, for `rows` rows of `count` keys.
+
+    price: what a round is worth in bytes. Fewer layers are taken where they cost less.
+    """
+    cheapest: list[tuple[int, ...]] = []
     for layers in range(1, count):
-        plans = list(_plans(count, layers, MOST_PAIRS * count))
+        few = list(_plans(count, layers, MOST_PAIRS * count))
+        plans = few or (list(_plans(count, layers, count * count)) if price else [])
         if plans:
-            return min(plans, key=lambda plan: _bytes(plan, count, bits, ring))
-    return ()
+            cheapest.append(min(plans, key=lambda plan: _bytes(plan, count, bits, ring)))
+        if few:
+            break
+    return min(
+        cheapest, key=lambda plan: rows * _bytes(plan, count, bits, ring) + ROUNDS * len(plan) * price, default=()
+    )
 
 
 def _plans(count: int, layers: int, pairs: int) -> Iterator[tuple[int, ...]]:
@@ -81,7 +91,8 @@ def argmax(party: Endpoint, keys: AShare, bits: int) -> Steps[tuple[BShare, ASha
     rows = math.prod(batch)
     best, hot = keys.reshape(rows, count), None
     waiting: Steps[BShare | None] = _done(None)
-    plan = radices(count, bits, keys.ring)
+    price = party.round_price if party.randomness.has_dealer else 0
+    plan = radices(count, bits, keys.ring, rows, price)
     members = 1
     for layer, radix in enumerate(plan):
         last = 0 < layer == len(plan) - 1

@@ -1,21 +1,23 @@
 """Binary logarithm of a shared integer to about seven bits of relative precision, enough to compare quotients.
 
-Functionality  [x] -> [L] in Z_2^16, L = c + U log2(|x| / m) + error, m = 80 2^f, for public c, U and f. L is 0 where
-               |x| <= m, and may be 0 up to 1.2 m
+Functionality  [x] -> [L] in Z_2^16, L = c + U log2(|x| / m) + error, m = 80 2^f, for public c, U and f. For signed x,
+               L is 0 where |x| <= m, and may be 0 up to 1.2 m; for others it is c where x <= m
 Error          |error| <= 0.019 U + 1/2 (at most 1/79 of |x|, and the rounding to a unit); random, by coins as in
                mpc/lookup/windows.py, 0.002 U on average
 Range          |x| < 62 2^(f + 4 + 3 j), or 30 2^(f + 4 + 3 j) for signed x, with j + 1 windows, at most 11
 Messages       find_windows, one round: x + r modulo 2^B.  read_window, one round: the bits that select a window, under
-               masks.  logarithm: find_windows; which windows have only windows near zero above them (1); which of those
-               leads (1); read_window; a table at the bits read (1); the conversion to the ring (1)
+               masks.  logarithm: find_windows; which windows have only windows near zero above them (1); for signed x,
+               which of those leads (1); read_window; a table at the bits read (1); the conversion to the ring (1)
 Cost           find_windows: B |x| bits each way;  read_window: one bit per window and side.  Offline, per element: [r];
                per window 14 bytes, or 18 for signed x; and 128 bytes for the table
 Security       semi-honest, perfect: every message is a one-time pad
 How            windows of six bits overlap by three. The leading one, the highest whose value is 6 or more, determines
                the octave of x up to three; ten bits of x, from four places below that window, are read and looked up.
                All windows above the leading one are near zero, from above for x >= 0, from below for x < 0: one chain
-               of "near zero" per sign, and a window leads on one side only (notebooks/tables.ipynb). At its place g
-               the ten bits are those of (e >> g) - (r >> g): e is public, and the windows of r are dealt as integers
+               of "near zero" per sign, and a window leads on one side only (notebooks/tables.ipynb). Of an x that is
+               never negative, the leading window is the highest that is not near zero, or else the lowest. At its
+               place g the ten bits are those of (e >> g) - (r >> g): e is public, and the windows of r are dealt as
+               integers
 Source         mpc/lookup/windows.py; logarithms for comparing products: common practice in floating point
 """
 
@@ -42,7 +44,7 @@ from mpc.protocol.contract import Cost, both, protocol
 from mpc.protocol.evidence import Argued, Bits, Enumerated, bit, composed, word
 from mpc.rings import GF2, Z16, PackedBits, Z2k
 from mpc.rounds import Steps, open_shares
-from mpc.shares import AShare, BShare, concatenate
+from mpc.shares import AShare, BShare, concatenate, public_bits
 from mpc.words import U16, U64, Shape, low_bits, packed_size
 
 WIDTH, STEP = 6, 3
@@ -228,12 +230,19 @@ def _apart(party: Endpoint, first: AShare, second: AShare, x: AShare, log: Logar
 def logarithm(party: Endpoint, x: AShare, log: Logarithm) -> Steps[AShare]:
     """[x] -> [L] of the header, uint16, shape of x."""
     found = yield from find_windows.steps(party, x, log)
-    chosen = found.leads
+    # The windows that have only windows near zero above them; the highest has none above.
+    unbroken = public_bits(np.ones((log.sides, x.size, 1)), party.rank)
     if log.count > 1:
         above = found.near_zero[..., 1:]
-        unbroken = yield from prefix_and.steps(party, above.reshape(-1, log.count - 1))
-        lower = yield from and_bits.steps(party, unbroken.reshape(*above.shape), chosen[..., :-1])
-        chosen = concatenate([lower, chosen[..., -1:]], axis=-1)
+        lower = yield from prefix_and.steps(party, above.reshape(-1, log.count - 1))
+        unbroken = concatenate([lower.reshape(*above.shape), unbroken], axis=-1)
+    if not log.signed:
+        chosen = concatenate([unbroken[..., :1], unbroken[..., 1:] ^ unbroken[..., :-1]], axis=-1)
+    elif log.count > 1:
+        lower = yield from and_bits.steps(party, unbroken[..., :-1], found.leads[..., :-1])
+        chosen = concatenate([lower, found.leads[..., -1:]], axis=-1)
+    else:
+        chosen = found.leads
     read, places = yield from read_window.steps(party, found, chosen)
     words = yield from look_up.steps(party, read, log.value)
     bits = words.words >> np.arange(log.value.outputs, dtype=U64) & U64.type(1)
@@ -259,6 +268,8 @@ def rounded_logarithm(x: np.ndarray, r: np.ndarray, log: Logarithm) -> np.ndarra
         unbroken = np.ones(of_side.shape, bool)
         unbroken[:, :-1] = np.logical_and.accumulate((of_side & NEAR_ZERO != 0)[:, :0:-1], axis=1)[:, ::-1]
         chosen = unbroken & (of_side & LEADS != 0)
+        if not log.signed:
+            chosen[:, 0] = unbroken[:, 0]
         read += (chosen * values(places, READ_BITS)).sum(axis=1) * (1 - 2 * side)
         octave += chosen @ log.octaves
     (table,) = log.value.tables

@@ -32,9 +32,10 @@ from mpc.offline.recipes import Later, Product
 from mpc.protocol.catalogue import calls, describe
 from mpc.protocol.contract import protocol
 from mpc.protocol.evidence import Argued, composed
-from mpc.rings import Z64
+from mpc.rings import Z32, Z64
 from mpc.rounding.truncation import floor, shift_right, truncate
-from mpc.rounds import Steps, open_shares
+from mpc.rounding.widening import widen
+from mpc.rounds import Steps, open_shares, parallel
 from mpc.shares import AShare, BShare
 from mpc.words import Shape
 
@@ -65,10 +66,15 @@ def normalise(
     """[x] -> ([u], [s], <x < t> for t in `also`): u = floor(s x 2^(17 - hi)) in 2^17 .. 2^18, s of the header.
 
     Octaves and thresholds refer to the integers behind x. u is at scale 17, in 1 .. 2, and s at scale hi minus that of
-    x, so that the reciprocal of the number that x stands for is s / u.
+    x, so that the reciprocal of the number that x stands for is s / u. Words of 32 bits, below 2^30, are widened beside
+    the comparison; then hi is at most 29.
     """
     octaves = hi - lo + 1
-    compared = yield from below.steps(party, x, [*(1 << j for j in range(lo, hi + 1)), *also], hi + 2)
+    comparing = below.steps(party, x, [*(1 << j for j in range(lo, hi + 1)), *also], hi + 2)
+    if x.ring == Z32:
+        compared, x = yield from parallel(comparing, widen.steps(party, x))
+    else:
+        compared = yield from comparing
     powers = [1 << (hi - j) for j in range(lo, hi + 1)]
     s, u = yield from choose.steps(party, leading_power(compared[..., :octaves]), x, powers)
     s, u = s.at_scale(hi - x.scale), u.at_scale(hi)
@@ -145,9 +151,10 @@ def reciprocal(party: Endpoint, x: AShare, lo: int, hi: int, exact: bool = True)
 
 describe(
     normalise,
-    samples=calls(lambda i, n: [i.words(1, 2**19, n), 4, 20, [77]]),
+    samples=calls(lambda i, n: [i.words(1, 2**19, n), 4, 20, [77]])
+    + calls(lambda i, n: [i.words(1, 2**19, n, ring=Z32), 4, 20, [77]]),
     priced=calls(lambda i, n: [i.words(0, 1, n), 0, 19], element="word in 1 .. 2^20"),
-    evidence=composed(below, choose, floor, truncate),
+    evidence=composed(below, choose, floor, truncate, widen),
 )
 describe(
     invert,

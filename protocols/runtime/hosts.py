@@ -27,7 +27,7 @@ from protocols.offline.dealer.server import FEW_BYTES
 from protocols.offline.pairwise.client import FromPeer, pairwise
 from protocols.offline.pairwise.prepared import Prepared
 from protocols.offline.streams import shard_domain
-from protocols.runtime.settings import FROM_DEALER, Offline
+from protocols.runtime.settings import FROM_DEALER, Link, Offline, price_of
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel
 from protocols.transport.codec import encode
@@ -51,7 +51,8 @@ class Network:
     `shards` is the number of workers among which each party divides its rows. Two workers connect for one `shard` of
     the job of two leads, whose session has the id `leads`. `ledger`: whether the parties keep ledgers.
 
-    `patience`: seconds that a host may take to connect. `timeout`: seconds of silence after which a wait fails.
+    `patience`: seconds that a host may take to connect. `timeout`: seconds of silence after which a wait fails. `link`:
+    that between the hosts, by which protocols choose between rounds and bytes.
     """
 
     parties: tuple[str, str]
@@ -66,6 +67,7 @@ class Network:
     shard: int | None = None
     leads: str | None = None
     ledger: bool = False
+    link: Link | None = None
 
     @property
     def domain(self) -> bytes:
@@ -83,6 +85,7 @@ class Network:
             "dealer": self.dealer_name if supplied and not self.offline.pairwise else None,
             **(divided if self.shards else {}),
             **({"ledger": True} if self.ledger else {}),
+            **({"link": [self.link.round_trip, self.link.rate]} if self.link else {}),
         }
 
 
@@ -118,7 +121,7 @@ def joined(
         _supplied(network, rank, credentials, peer, session, second, own_dealer, prepared) as randomness,
         randomness,
     ):
-        party = Party(rank, peer, randomness)
+        party = Party(rank, peer, randomness, round_price=price_of(network.link))
         if network.audit:
             begin(party)
         yield party
@@ -277,7 +280,7 @@ def _greet(peer: Channel, rank: int, expected: dict[str, Any], seconds: float) -
     usual, peer.timeout = peer.timeout, seconds
     theirs = peer.exchange_public("session.hello", {**expected, "nonce": nonce}, FEW_BYTES)
     peer.timeout = usual
-    for part, does in (("shards", "divides its rows"), ("ledger", "keeps a ledger")):
+    for part, does in (("shards", "divides its rows"), ("ledger", "keeps a ledger"), ("link", "states its link")):
         if isinstance(theirs, dict) and (part in theirs) != (part in expected):
             who = "this party" if part in expected else peer.peer
             raise ConfigError(f"the hosts disagree on {part}: only {who} {does}")

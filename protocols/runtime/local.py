@@ -33,9 +33,8 @@ from protocols.ot.correlated import OtKind
 from protocols.runtime.dealer_host import run_dealer
 from protocols.runtime.hosts import Network
 from protocols.runtime.processes import SECOND, Role, run_processes
-from protocols.runtime.relay import LineShape
 from protocols.runtime.removed import refuse_removed
-from protocols.runtime.settings import FROM_DEALER, Maker, Offline, check_together
+from protocols.runtime.settings import FROM_DEALER, Link, Maker, Offline, check_together, price_of
 from protocols.runtime.workers.ray_cluster import check_shards
 from protocols.runtime.workers.ray_workers import with_workers
 from protocols.transport.certificates import Credentials, make_credentials
@@ -82,6 +81,7 @@ def party_role(
     seed: int | None = None,
     owners: Collection[str] = (),
     clients: Collection[str] = (),
+    link: Link | None = None,
 ) -> Role:
     """Return the role of party `rank`, which runs `job(party)` with its peer, and the dealer, owners and clients."""
     draw = _drawing(seed, PARTIES[rank])
@@ -98,7 +98,9 @@ def party_role(
         else:
             randomness = FromDealer(rank, channels[DEALER], peer, draw=draw)
         given, asking = ({name: channels[name] for name in names} for names in (owners, clients))
-        with session(Party(rank, peer, randomness, draw=draw, contributed=given, clients=asking)) as party:
+        price = price_of(link)
+        this = Party(rank, peer, randomness, round_price=price, draw=draw, contributed=given, clients=asking)
+        with session(this) as party:
             if audit:
                 begin(party)
             if division is None:
@@ -159,7 +161,7 @@ def run_session(
     """Run `job` at both parties, and `owners` and `clients` beside them; return each process's result, pid, peak
     memory, CPU seconds, and `workers`, if any.
     """
-    line = None if not round_trip and rate is None else LineShape(round_trip, _UNLIMITED if rate is None else rate)
+    line = None if not round_trip and rate is None else Link(round_trip, _UNLIMITED if rate is None else rate)
     if shards and line:
         raise ConfigError("round_trip and rate shape the line of one process at each party: leave out shards")
     if seed is not None:
@@ -173,7 +175,7 @@ def run_session(
         names = tuple(owners or ()), tuple(clients or ())
         if taken := sorted({*names[0]} & {*names[1]} | {*names[0], *names[1]} & {*PARTIES, DEALER}):
             raise ConfigError(f"owners and clients must have names of their own, got {', '.join(taken)} twice")
-        roles = {PARTIES[rank]: party_role(rank, job, offline, audit, division, seed, *names) for rank in (0, 1)}
+        roles = {PARTIES[rank]: party_role(rank, job, offline, audit, division, seed, *names, line) for rank in (0, 1)}
         roles |= {name: partial(_play, _owner(owner)) for name, owner in (owners or {}).items()}
         roles |= {name: partial(_play, _client(client)) for name, client in (clients or {}).items()}
         if not offline.pairwise:
@@ -273,8 +275,8 @@ def run_local(
     With `shards`, each party starts its own Ray on this machine, and divides its rows among that many workers.
 
     With `round_trip` or `rate`, messages take as long as between hosts: `round_trip` seconds from one to the other and
-    back, over one line per host that carries `rate` bits per second each way (None: any number). Loss and slow start of
-    TCP are not simulated.
+    back, over one line per host that carries `rate` bits per second each way (None: any number), and protocols take
+    the shape that suits such a line. Loss and slow start of TCP are not simulated.
 
     With `seed`, an integer, a run can be repeated on this machine, coins of rounding included: everything that is
     otherwise drawn at random, by the parties and the dealer, follows from the seed; with "pairwise", the oblivious

@@ -23,7 +23,8 @@ import numpy as np
 from mpc import errors
 from mpc.errors import ConfigError, DataError, PeerFailure, PeerTimeout, PeerVanished, ProtocolDesync, SharewoodError
 from mpc.host.process import end_with, keep_freed_memory, leave_no_core_dump
-from protocols.runtime.relay import LineShape, Route, relay
+from protocols.runtime.relay import Route, relay
+from protocols.runtime.settings import Link
 from protocols.transport.certificates import Credentials, make_credentials
 from protocols.transport.channel import Channel
 from protocols.transport.codec import Buffer, Tree, decode, encode
@@ -50,7 +51,7 @@ class RoleKilled(PeerVanished):
 
 
 def run_processes(
-    roles: Mapping[str, Role], *, timeout: float | None = None, second: bool = False, line: LineShape | None = None
+    roles: Mapping[str, Role], *, timeout: float | None = None, second: bool = False, line: Link | None = None
 ) -> dict[str, Tree]:
     """Run every role in its own process; return {role name: result}.
 
@@ -98,7 +99,7 @@ def run_processes(
 
 @contextmanager
 def _addresses(
-    listening: Mapping[Connected, socket.socket], line: LineShape | None
+    listening: Mapping[Connected, socket.socket], line: Link | None
 ) -> Iterator[dict[Connected, tuple[str, int]]]:
     """Yield the address at which the client of each connection finds its server: a relay, if lines have a shape."""
     here = {between: bound.getsockname() for between, bound in listening.items()}

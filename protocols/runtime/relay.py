@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
-from mpc.errors import ConfigError
 from mpc.host.process import end_with
 from protocols.transport.tcp import Address
 
@@ -37,23 +36,6 @@ _SPIN = 1e-4  # a sleep this short ends too late: look at the clock instead
 _PATIENCE = 60.0
 _NICE = -10
 _TIMER_SLACK = 29  # prctl's PR_SET_TIMERSLACK
-
-
-@dataclass(frozen=True)
-class LineShape:
-    """The line of a host: seconds from it to another host and back, bits per second in each direction.
-
-    Raises ConfigError.
-    """
-
-    round_trip: float
-    rate: float
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.round_trip < float("inf"):
-            raise ConfigError(f"round_trip must be seconds, 0 or more, got {self.round_trip}")
-        if not 0 < self.rate < float("inf"):
-            raise ConfigError(f"rate must be bits per second, more than 0, got {self.rate}")
 
 
 @dataclass(frozen=True)

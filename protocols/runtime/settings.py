@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from mpc.authenticated.reveal import check_session_for_macs
+from mpc.endpoint import ROUND_PRICE
 from mpc.errors import ConfigError
 from protocols.ot.correlated import OtKind
 
@@ -32,6 +33,38 @@ class Offline:
 
 
 FROM_DEALER = Offline()
+# Bits per second at which a faster line makes no byte cheaper: it is made, masked and read more slowly.
+_FASTEST = 4e8
+
+
+@dataclass(frozen=True)
+class Link:
+    """The line of a host: seconds from it to another host and back, bits per second in each direction.
+
+    Raises ConfigError.
+    """
+
+    round_trip: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.round_trip < float("inf"):
+            raise ConfigError(f"round_trip must be seconds, 0 or more, got {self.round_trip}")
+        if not 0 < self.rate < float("inf"):
+            raise ConfigError(f"rate must be bits per second, more than 0, got {self.rate}")
+
+    @property
+    def round_price(self) -> int:
+        """What a round is worth in bytes dealt: those that a line carries in a round trip.
+
+        A message takes half of it; but what is dealt arrives while messages are under way.
+        """
+        return int(self.round_trip * min(self.rate, _FASTEST) / 8)
+
+
+def price_of(link: Link | None) -> int:
+    """Return what a round is worth on this link, or where nothing is known of it."""
+    return link.round_price if link else ROUND_PRICE
 
 
 def check_alone(what: str, shards: int) -> None:

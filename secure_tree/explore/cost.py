@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from mpc.endpoint import ROUND_PRICE
 from mpc.planning import Demand, Rehearsal
 from secure_tree.data.own_rows import Here
 from secure_tree.data.table import Table
@@ -28,6 +29,7 @@ def plan_exploration(
     label_holder: int = 1,
     dealer: bool = True,
     owner_rows: tuple[int, ...] = (),
+    round_price: int = ROUND_PRICE,
 ) -> Demand:
     """Return the demand of an exploration of tables of these sizes, by rows with one search for the joint edges.
 
@@ -46,7 +48,7 @@ def plan_exploration(
     released = released_bits(config, every, len(first) + len(second), size)
     exponent = 0 if weighted else None
     facts = Explored(config, "", (first, second), {}, every, holder, size, True, exponent, released, 0, 0.0, 0)
-    rehearsal = Rehearsal.at(0, dealer)
+    rehearsal = Rehearsal.at(0, dealer, round_price)
     zeros = np.broadcast_to(np.uint64(0), (config.groups + 1, len(first), size))
     bins, owners = None, list[SumsOfOwner]()
     if owner_rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mpc.endpoint import ROUND_PRICE
 from mpc.planning import Demand, Rehearsal
 from mpc.shares import AShare
 from secure_tree.explore.precision import plain_fraction
@@ -29,6 +30,7 @@ def plan_monitoring(
     labelled: bool = True,
     bits: int = 32,
     dealer: bool = True,
+    round_price: int = ROUND_PRICE,
 ) -> Demand:
     """Return the demand of a monitoring of scored rows; that of their prediction is that of `predict_margin`.
 
@@ -45,7 +47,7 @@ def plan_monitoring(
         scores = AShare(np.zeros((2, FINE), np.uint64), 0)
         edges = np.zeros((features[0], BINS), np.float32)
         profile = Profile(0, "", "", layout.row_count, labelled, config.span, scores, edges, now)
-    rehearsal = Rehearsal.at(0, dealer)
+    rehearsal = Rehearsal.at(0, dealer, round_price)
     found = rehearsal.party.run(computed(rehearsal.party, config, scored, known, profile, now))
     fractions = plain_fraction(config.floors.digits, layout.row_count)
     reveal_numbers(rehearsal.party, found, config.reveal == "alarms", fractions)

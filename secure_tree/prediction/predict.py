@@ -110,36 +110,67 @@ def router_of(
 
 @dataclass(frozen=True)
 class FixedModel:
-    """What is fixed of a model: the features of all nodes, and the paths of trees that are not full."""
+    """What is fixed of a model for rows that come one by one: a matrix that routes those of each owner at all nodes, or
+    of all owners by thresholds; and the paths of trees that are not full.
+    """
 
-    features: FixedOperand
+    routes: Sequence[FixedOperand]
     paths: SecretPaths | None
 
+    def of(self, owner: int) -> FixedOperand:
+        return self.routes[owner % len(self.routes)]
 
-def fix_model(party: Party, ensemble: Ensemble, rows: int, classes: int) -> Steps[FixedModel]:
-    """Fix a model for `margins_of_shared` and `margins_of_own` of at most `rows` rows at a time. One round."""
-    features = fix.steps(party, ensemble.chosen.reshape(-1, ensemble.chosen.shape[-1]).T[None])
+
+def fix_model(
+    party: Party, ensemble: Ensemble, rows: int, classes: int, bins_of: Layout | None = None
+) -> Steps[FixedModel]:
+    """Fix a model for `margins_of_shared` and `margins_of_own` of at most `rows` rows at a time. One round.
+
+    bins_of: the layout, if the parties' rows are routed by their bins.
+    """
+    of_nodes = [ensemble.chosen] if bins_of is None else [_left_bins(bins_of, ensemble, p) for p in (0, 1)]
+    nodes = ensemble.null.size
+    routes = parallel(*(fix.steps(party, x.reshape(nodes, x.size // nodes).T[None]) for x in of_nodes))
     if ensemble.paths is None:
-        return FixedModel((yield from features), None)
+        return FixedModel((yield from routes), None)
     step = _step(ensemble.leaves.shape[1], rows, classes)
-    return FixedModel(*(yield from parallel(features, fix_paths(party, ensemble.paths, step))))
+    return FixedModel(*(yield from parallel(routes, fix_paths(party, ensemble.paths, step))))
+
+
+def own_rows(
+    party: Party, layout: Layout, owner: int, rows: int, features: np.ndarray, cuts: np.ndarray, method: Method
+) -> AShare | BShare:
+    """Own features float32[rows, d] -> the owner's share of its rows for `margins_of_own`; zeros at the other party.
+
+    By thresholds [keys], [rows, d + o], as of `keys_of`; by bins <one-hot bins>, [rows, d * bins].
+    """
+    own = party.rank == owner
+    if method == "thresholds":
+        optional = layout.optional[owner]
+        width = layout.widths[owner] + len(optional)
+        return AShare(keys_of(features, optional) if own else np.zeros((rows, width), np.uint64), party.rank)
+    size = layout.bins(owner) + 1
+    bits = np.zeros((rows, layout.widths[owner], size), U8)
+    if own:
+        np.put_along_axis(bits, bin_rows(features, cuts)[..., None].astype(np.int64), 1, axis=2)
+    return BShare(bits.reshape(rows, -1), party.rank)
 
 
 def margins_of_shared(party: Party, ensemble: Ensemble, fixed: FixedModel, keys: AShare, classes: int) -> Steps[AShare]:
     """[keys] of rows that nobody knows, [n, d + o] as of `keys_of` -> [margin] at MARGIN_SCALE, [classes, n]."""
-    router = yield from shared_router(party, fixed.features, keys)
+    router = yield from fixed_router(party, fixed, keys)
     return (yield from routed_margins(party, ensemble, router, len(keys), classes, fixed.paths))
 
 
 def margins_of_own(
-    party: Party, ensemble: Ensemble, fixed: FixedModel, keys: AShare, owner: int, classes: int
+    party: Party, ensemble: Ensemble, fixed: FixedModel, rows: AShare | BShare, owner: int, classes: int
 ) -> Steps[AShare]:
-    """[keys] of rows that `owner` knows, whose share they are, [n, d + o] -> [margin] at MARGIN_SCALE, [classes, n].
+    """Rows that `owner` knows, whose share they are, as of `own_rows` -> [margin] at MARGIN_SCALE, [classes, n].
 
-    The owner waits for the other party first in the comparison with thresholds.
+    The owner waits for the other party first in the comparison with thresholds, or in the conversion of bits.
     """
-    router = yield from shared_router(party, fixed.features, keys, owner)
-    return (yield from routed_margins(party, ensemble, router, len(keys), classes, fixed.paths))
+    router = yield from fixed_router(party, fixed, rows, owner)
+    return (yield from routed_margins(party, ensemble, router, len(rows), classes, fixed.paths))
 
 
 def cost_of_rows(rows: int, columns: int, trees: int, depth: int) -> Cost:
@@ -221,17 +252,22 @@ def bin_router(
     parts = hidden.parts if hidden else ()
 
     def sets(trees: Routes, p: int) -> BShare:
-        if p > 1 and hidden and not hidden.below:
-            return trees.sets[p]
-        # A value below a party's first edge goes left at every candidate of its feature.
-        lowest = trees.features[:, :, layout.features_of(p), None]
-        return concatenate([lowest, trees.sets[p]], axis=-1)
+        return trees.sets[p] if p > 1 and hidden and not hidden.below else _left_bins(layout, trees, p)
 
     return Router(
         [*known, *parts],
         lambda party, trees, places: _by_bins(party, trees, known, parts, [sets(trees, p) for p in owners]),
         known,
     )
+
+
+def _left_bins(layout: Layout, trees: Routes, p: int) -> BShare:
+    """Return <bins that go left> of party p's features, [t, nodes, d_p, bins_p + 1].
+
+    A value below a party's first edge, the first bin, goes left at every candidate of its feature.
+    """
+    lowest = trees.features[:, :, layout.features_of(p), None]
+    return concatenate([lowest, trees.sets[p]], axis=-1)
 
 
 def shared_bin_router(matrix: LinearMap) -> Router:
@@ -244,14 +280,19 @@ def _by_bins(
     party: Party, trees: Routes, matrices: Sequence[LinearMap], parts: Sequence[LinearMap], sets: Sequence[BShare]
 ) -> Steps[BShare]:
     """Matrices of bins, one more in `parts` of rows, <bins that go left> of each -> <goes left>, [t, nodes, rows]."""
-    null_left = trees.null.masked(left_children(trees.null.shape[1]))
-    t, m = null_left.shape
+    t, m = trees.null.shape
     flat = [x.reshape(t * m, -1) for x in sets]
     vectors = [*flat[: len(matrices)], *flat[len(matrices) :] * len(parts)]
     left = list((yield from _apply_all(party, [*matrices, *parts], vectors)))
     if parts:
         left = [*left[: len(matrices)], concatenate(left[len(matrices) :], axis=1)]
-    return reduce(xor, left).reshape(t, m, -1) ^ null_left.reshape(t, m, 1)
+    return reduce(xor, left).reshape(t, m, -1) ^ _null_left(trees)
+
+
+def _null_left(trees: Routes) -> BShare:
+    """Return <a left child has the null split>, which sends all rows left, [t, nodes, 1]."""
+    t, m = trees.null.shape
+    return trees.null.masked(left_children(m)).reshape(t, m, 1)
 
 
 def threshold_router(
@@ -281,19 +322,22 @@ def threshold_router(
     return Router(matrices, route, matrices)
 
 
-def shared_router(party: Party, operand: FixedOperand, keys: AShare, owner: int | None = None) -> Steps[Router]:
-    """Multiply [keys] of rows, [n, d + o], by the fixed features of all nodes of all trees -> Router. One round.
+def fixed_router(party: Party, fixed: FixedModel, rows: AShare | BShare, owner: int | None = None) -> Steps[Router]:
+    """Multiply [keys], [n, d + o], or <bins> of rows by a fixed matrix of all nodes of all trees -> Router. One round.
 
     owner: the party that knows the rows, if one does.
 
     Keys beyond those of any value make some comparisons of their row wrong, and nothing else: every bit of a node is
     still a bit, and the row is at one leaf of each tree.
     """
-    values = (yield from multiply_fixed.steps(party, keys[None], operand, owner))[0]
+    values = (yield from multiply_fixed.steps(party, rows[None], fixed.of(owner or 0), owner))[0]
 
     def route(party: Party, trees: Ensemble, places: slice) -> Steps[BShare]:
-        m = trees.thresholds.shape[1]
-        return (yield from _below_thresholds(party, values.T[places.start * m : places.stop * m], trees))
+        t, m = trees.null.shape
+        of_trees = values.T[places.start * m : places.stop * m]
+        if isinstance(of_trees, AShare):
+            return (yield from _below_thresholds(party, of_trees, trees))
+        return of_trees.reshape(t, m, -1) ^ _null_left(trees)
 
     return Router((), route)
 

@@ -43,7 +43,7 @@ from mpc.words import U8, U64, low_bits
 from secure_tree.agreement.models import ReasonFacts
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.paths import paths, sum_of_paths
-from secure_tree.prediction.predict import Router, batches, router_of, row_groups, shared_router
+from secure_tree.prediction.predict import FixedModel, Router, batches, fixed_router, router_of, row_groups
 from secure_tree.prediction.reason_table import DEEPEST, SCALE, of_last_leaf, path_values
 from secure_tree.public.config import Method
 from secure_tree.public.context import TrainingContext
@@ -321,13 +321,11 @@ def revealed_reasons(
 
 
 def explained_own(
-    party: Party, asked: Explanation, operand: FixedOperand, keys: AShare, owner: int
+    party: Party, asked: Explanation, fixed: FixedModel, rows: AShare | BShare, owner: int
 ) -> Steps[Explained]:
-    """[keys] of rows that `owner` knows, whose share they are, [n, d + o] -> what it learns, for features of nodes that
-    are fixed; as `margins_of_own`.
-    """
-    router = yield from shared_router(party, operand, keys, owner)
-    return (yield from asked.steps(party, router, len(keys)))
+    """Rows that `owner` knows, whose share they are, and a fixed model -> what it learns, as `margins_of_own`."""
+    router = yield from fixed_router(party, fixed, rows, owner)
+    return (yield from asked.steps(party, router, len(rows)))
 
 
 def _routed(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from mpc.endpoint import ROUND_PRICE
 from mpc.planning import Demand, Rehearsal
 from mpc.rings import Z64
 from mpc.shares import AShare, BShare
@@ -27,6 +28,7 @@ def plan_reasons(
     show: Show = "names",
     method: Method = "thresholds",
     dealer: bool = True,
+    round_price: int = ROUND_PRICE,
 ) -> tuple[Demand, Demand]:
     """Return the demand of the table of a model that is trained in this context, and of `rows` rows.
 
@@ -55,7 +57,7 @@ def plan_reasons(
     model = SharedModel(0, config, replace(context.facts, layout=layout), cuts, ensemble)
     request = requested(model, 0 if layout.vertical else None, top, groups or {}, show, "higher")
     of_rows = replace(layout, rows=(rows, rows if layout.vertical else 0))
-    rehearsal = Rehearsal.at(0, dealer)
+    rehearsal = Rehearsal.at(0, dealer, round_price)
     table = rehearsal.party.run(make_table(rehearsal.party, model, request))
     made = rehearsal.cut("table")
     own = np.zeros((rows, layout.widths[0]), np.float32)

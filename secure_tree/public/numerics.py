@@ -8,7 +8,7 @@ and error of every stage.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mpc.errors import RangeError
 from mpc.functions.logarithm import Logarithm
@@ -90,8 +90,9 @@ class Numerics:
 
     low, high: H + lambda of a valid side is in 2^low .. 2^(high + 1). node_low: H + 2 lambda of a node that can be
     split is at least 2^node_low. side: the logarithm of H + lambda after a shift to the left by side_shift bits.
-    slope: the logarithm of u, or with a largest step of p - d and p + d; shrunk: with an alpha, the logarithm of t - K
-    and t + K (secure_tree/tree/score.py). largest_step: the largest |w| in units of 2^-STEP_SCALE, 0 if there is none.
+    slope: the logarithm of u, or with a largest step of p - d and p + d; split: without either, that of s a b, if it
+    takes the place of those of a and b; shrunk: with an alpha, the logarithm of t - K and t + K
+    (secure_tree/tree/score.py). largest_step: the largest |w| in units of 2^-STEP_SCALE, 0 if there is none.
     hessian_factor: e^max_delta_step in the same units, for counts. reach: with a power above 1, the bits of the largest
     B (secure_tree/functions/powers.py). margin_bound: the magnitude of a margin is
     below 2^margin_bound units. leaf_bits: that of a leaf weight times the learning rate is below 2^(leaf_bits - 2).
@@ -105,6 +106,7 @@ class Numerics:
     side_shift: int
     side: Logarithm
     slope: Logarithm
+    split: Logarithm | None
     shrunk: Logarithm | None
     early_shift: int
     l2: int
@@ -116,6 +118,10 @@ class Numerics:
     hessian_factor: int
     reach: int
     leaf_bits: int
+
+    def ranked(self, dealer: bool) -> Numerics:
+        """Return the numerics of a search: without a dealer, a product of so many bits takes too many transfers."""
+        return self if dealer else replace(self, split=None)
 
     @property
     def margin_bits(self) -> int:
@@ -153,6 +159,8 @@ class Numerics:
         if self.bounded:
             return (2 * self.slope.largest + self.side.largest + LOG_UNIT).bit_length()
         most = self.slope.largest
+        if self.split is not None:
+            return (most + self.split.largest).bit_length()
         if self.shrunk is not None:
             reach = 2 * (self.shrunk.largest + LOG_UNIT * (NODE_HIGH - self.node_low))
             most = max(most, reach + self.shrunk_offset) + LOG_UNIT
@@ -337,6 +345,10 @@ def _choose(config: TrainConfig, size: Size, f: int, fw: int) -> Numerics | None
         side_shift=side_shift,
         side=sides,
         slope=_slope(largest_G, largest_step > 0 and not alpha),
+        # With s S in 2^NODE_HIGH .. 2^SUM_BITS, s a b is s S times a b / S, which is in min_weight / 2 .. S / 4.
+        split=None
+        if alpha or largest_step
+        else Logarithm.of(LOG_UNIT, min_weight << NODE_HIGH - 1, largest + l2 << SUM_BITS - 2),
         shrunk=Logarithm.of(LOG_UNIT, LEAST_U << FINER_SIDE, 2 * largest_G << FINER_SIDE, True, ZERO_LOG)
         if alpha
         else None,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mpc.checks.verdict import Auditor
-from mpc.endpoint import Audit
+from mpc.endpoint import ROUND_PRICE, Audit
 from mpc.errors import ConfigError, SharewoodError
 from mpc.planning import Demand, Rehearsal
 from mpc.shares import BShare
@@ -43,7 +43,8 @@ class Sizes:
     rows, names: row counts and feature names of each party; a name that contains = is that of an indicator.
     validation_rows: the numbers of separate rows for validation; None: `test_size` of the rows is held out.
     largest_weight: None if no row has a weight. audit: whether the parties check their computation. owner_rows: by
-    rows, the rows of each owner who is no party. owner_names: by columns, the feature names of each.
+    rows, the rows of each owner who is no party. owner_names: by columns, the feature names of each. round_price: as of
+    the parties.
     """
 
     rows: tuple[int, int]
@@ -53,6 +54,7 @@ class Sizes:
     audit: bool = False
     owner_rows: tuple[int, ...] = ()
     owner_names: tuple[tuple[str, ...], ...] = ()
+    round_price: int = ROUND_PRICE
 
     @classmethod
     def numeric(cls, rows: tuple[int, int], features: int) -> Sizes:
@@ -166,7 +168,7 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     table, held_out = (Table(np.zeros((n, len(names)), np.float32), names) for n in rows)
     columns = columns_of_zeros(config, sum(rows), sizes.owner_names) if sizes.owner_names else None
     own = Here(table, held_out, contributed_zeros(context, sizes.owner_rows) if sizes.owner_rows else None, columns)
-    rehearsal = Rehearsal.at(0, has_dealer=dealer)
+    rehearsal = Rehearsal.at(0, dealer, sizes.round_price)
     party = rehearsal.party
     party.audit = Auditor() if sizes.audit else Audit()
     demands: list[Demand] = []

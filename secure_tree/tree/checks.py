@@ -37,7 +37,9 @@ def rows_arrived_at_leaves(party: Party, totals: Callable[[Party], Steps[AShare]
     """The same of the last level, whose sums nothing else needs."""
     if party.audit:
         of_left = yield from totals(party)
-        rows_arrived(party, (yield from widen.steps(party, of_left)), chosen)
+        if chosen.ring != of_left.ring:
+            of_left = yield from widen.steps(party, of_left)
+        rows_arrived(party, of_left, chosen)
 
 
 def bins_add_up(party: Party, masks: Sequence[BlockMasks], values: AShare, sums: Sequence[AShare]) -> None:

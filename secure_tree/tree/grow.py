@@ -38,7 +38,11 @@ def grow(
 def _grow(
     party: Party, context: TrainingContext, rows: TreeRows, candidates: Candidates, sample: np.ndarray, tasks: Tasks
 ) -> Steps[TreeShares]:
-    config, numerics, pruning = context.config, context.numerics, Pruning(party, context, tasks)
+    config, pruning = context.config, Pruning(party, context, tasks)
+    numerics = context.numerics.ranked(party.randomness.has_dealer)
+    directions = context.directions[sample[:-1]]
+    # Sums stay in words of 32 bits where nothing but the ranking by log (a b) reads them.
+    narrow = numerics.split is not None and not directions.any()
     winners: list[BShare] = []
     sets: list[list[BShare]] = []
     totals: list[AShare] = []
@@ -47,11 +51,11 @@ def _grow(
     for level in range(config.max_depth):
         party.part("histograms")
         of_left = yield from rows.totals(party)
-        narrow = _children(of_left, totals[-1].narrow(Z32) if totals else None)
+        of_nodes = _children(of_left, totals[-1].narrow(Z32) if totals else None)
         scale, total, sums = yield from parallel(
-            node_scales(party, numerics, narrow),
-            widen.steps(party, of_left),
-            _left_sums(party, rows, candidates, sample[:-1]),
+            node_scales(party, numerics, of_nodes),
+            _widened(party, of_left, narrow),
+            _left_sums(party, rows, candidates, sample[:-1], narrow),
         )
         checks.rows_arrived(party, total, chosen)
         above = totals[-1] if totals else None
@@ -60,7 +64,6 @@ def _grow(
         pruning.add(totals[-1], winners[-1] if winners else None)
         left = _children(sums, left)
         party.part("gains")
-        directions = context.directions[sample[:-1]]
         key = yield from keys(party, numerics, left, totals[-1], scale, config.min_child_samples, directions)
         party.part("best split")
         best, largest = yield from argmax.steps(party, key, numerics.key_bits)
@@ -111,11 +114,16 @@ def _children(left: AShare, parents: AShare | None) -> AShare:
     return left if parents is None else interleave(left, parents - left)
 
 
-def _left_sums(party: Party, rows: TreeRows, candidates: Candidates, sample: np.ndarray) -> Steps[AShare]:
-    """Return [left sums] of left children at the candidates of a sample, uint64 [v, s, C']."""
+def _left_sums(party: Party, rows: TreeRows, candidates: Candidates, sample: np.ndarray, narrow: bool) -> Steps[AShare]:
+    """Return [left sums] of left children at the candidates of a sample, [v, s, C']."""
     histograms = yield from rows.histograms(party)
-    narrow = (yield from left_sums(party, candidates, histograms))[..., sample]
-    return (yield from widen.steps(party, narrow))
+    sums = yield from left_sums(party, candidates, histograms)
+    return (yield from _widened(party, sums[..., sample], narrow))
+
+
+def _widened(party: Party, sums: AShare, narrow: bool) -> Steps[AShare]:
+    """[sums], uint32 -> the same in words of 64 bits, unless they stay narrow."""
+    return sums if narrow else (yield from widen.steps(party, sums))
 
 
 def _scatter(chosen: BShare, places: np.ndarray, count: int) -> BShare:

@@ -22,7 +22,9 @@ from mpc.arithmetic.bits import and_bits, and_each, select
 from mpc.comparison.comparison import below
 from mpc.lookup.one_hot import all_of
 from mpc.party import Party
+from mpc.rings import Z32
 from mpc.rounding.truncation import truncate
+from mpc.rounding.widening import widen
 from mpc.rounds import Steps, Task, Tasks, parallel
 from mpc.shares import AShare, BShare, S, concatenate, public_bits, stack
 from secure_tree.model.ensemble import TreeShares, left_children
@@ -56,11 +58,11 @@ class Splits:
 class Level:
     """The nodes of a level, [v] each, and below the root the splits above them, [v / 2] each.
 
-    enough: <the least weight> and, if rows are counted, <the least number of rows>. weight: [weight] within `bounds`.
-    end: [weight] of the node at which the path to each node ends.
+    wide: [G, H (, rows)] in words of 64 bits. enough: <the least weight> and, if rows are counted, <the least number of
+    rows>. weight: [weight] within `bounds`. end: [weight] of the node at which the path to each node ends.
     """
 
-    sums: AShare
+    wide: Task[AShare]
     enough: Task[list[BShare]]
     values: Task[Values]
     bounds: Task[AShare] | None
@@ -79,20 +81,22 @@ class Pruning:
     def add(self, sums: AShare, winner: BShare | None) -> None:
         """Begin with a level: [G, H (, rows)] of its nodes, [v, s], and <one-hot winner> of the splits above, if any.
 
+        Sums are in words of 64 bits, or of 32 without an alpha, a largest step and constraints.
         The winners, [v / 2, C + 1], are valid or invalid candidates, but not null splits yet.
         """
         party, context, start = self._party, self._context, self._tasks.start
         above = self._levels[-1] if self._levels else None
         constraints = context.directions.any()
         ways = constrained(context, winner) if winner is not None and constraints else None
+        wide = start(_wide(party, sums))
         normal = start(normalised(party, context.numerics, sums[:, 1]))
         enough = start(_enough(party, context, sums, normal))
-        values = start(_values(party, context, sums, normal))
+        values = start(_values(party, context, wide, normal))
         bounds = start(_bounds(party, context, above, values, ways)) if constraints else None
         weight = start(_held(party, context, values, bounds if above else None))
         splits = self._splits(above, enough, values, ways) if above else None
         end = start(_end(party, above, enough, weight, splits))
-        self._levels.append(Level(sums, enough, values, bounds, weight, splits, end))
+        self._levels.append(Level(wide, enough, values, bounds, weight, splits, end))
 
     def _splits(self, above: Level, enough: Task[list[BShare]], values: Task[Values], ways: BShare | None) -> Splits:
         party, context, start = self._party, self._context, self._tasks.start
@@ -111,7 +115,7 @@ class Pruning:
         lasts = concatenate([each.lasts.result for each in splits])
         (heavy, *_), nothing = self._levels[0].enough.result, public_bits(np.ones(1), party.rank)
         weight = concatenate([level.weight.result for level in self._levels])
-        sums = concatenate([level.sums for level in self._levels])
+        sums = concatenate([level.wide.result for level in self._levels])
         to_leaves = _paths(m)[m:]
         on_path = concatenate([lasts, nothing])[to_leaves[:, :-1]]
         (steps, covers), kept = yield from parallel(
@@ -134,12 +138,17 @@ class Pruning:
         return tree
 
 
+def _wide(party: Party, sums: AShare) -> Steps[AShare]:
+    return (yield from widen.steps(party, sums)) if sums.ring == Z32 else sums
+
+
 def _enough(party: Party, context: TrainingContext, sums: AShare, normal: Task[Normalised]) -> Steps[list[BShare]]:
     (_, _, heavy), many = yield from parallel(normal.wait(), _many_rows(party, context, sums))
     return [heavy, *many]
 
 
-def _values(party: Party, context: TrainingContext, sums: AShare, normal: Task[Normalised]) -> Steps[Values]:
+def _values(party: Party, context: TrainingContext, wide: Task[AShare], normal: Task[Normalised]) -> Steps[Values]:
+    sums = yield from wide.wait()
     by_weight, w, leaf = yield from weights(party, context.numerics, sums[:, 0], sums[:, 1], normal.wait())
     rate, scale = learning_rate(context.config)
     gain, weight = yield from parallel(
@@ -208,7 +217,8 @@ def _many_rows(party: Party, context: TrainingContext, sums: AShare) -> Steps[li
     """Return <a node has the least number of rows> for all nodes; nothing if rows are not counted."""
     if sums.shape[1] == 2:
         return []
-    few = yield from below.steps(party, sums[:, 2], [context.config.min_child_samples], COUNT_BITS)
+    bits = min(COUNT_BITS, sums.ring.bits)
+    few = yield from below.steps(party, sums[:, 2], [context.config.min_child_samples], bits)
     return [~few[:, 0]]
 
 

@@ -16,7 +16,7 @@ from mpc.arithmetic.bits import and_bits, select
 from mpc.arithmetic.fixed_factor import FixedValues, fix_values, select_fixed
 from mpc.matrix.interface import Releasable
 from mpc.party import Party
-from mpc.rings import integers
+from mpc.rings import Z64, integers
 from mpc.rounding.widening import widen
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, S, concatenate, public_bits, stack
@@ -181,8 +181,14 @@ class LocalTreeRows:
         bits = self.rows.context.numerics.leaf_bits
         # A row is at one leaf: the first, unless it moves to another.
         moves = (leaves[1:] - leaves[:1]).map(lambda w: w[:, None])
-        moved = yield from select.steps(party, self.at_node[1:], moves, integers(U64, bits), summed=True)
-        step = yield from widen.steps(party, moved + leaves[:1], bits)
+        others = self.at_node[1:]
+        # Whole words need no widening: a round less.
+        more = 2 * others.size * (Z64.bits - bits) // 8
+        whole = party.randomness.has_dealer and more < party.round_price
+        ring = Z64 if whole else integers(U64, bits)
+        step = (yield from select.steps(party, others, moves, ring, summed=True)) + leaves[:1]
+        if not whole:
+            step = yield from widen.steps(party, step, bits)
         before = self.rows.margins[self.k]
         margins = [*self.rows.margins]
         margins[self.k] = before + step

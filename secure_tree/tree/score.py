@@ -2,12 +2,13 @@
 
 Let a = H_L + lambda, b = H_R + lambda, S = a + b, T the soft threshold by alpha, x = T(G_L), y = T(G_R), t = x + y. The
 gains of both sides add up to t^2 / S + S u^2 / (a b), where u = x - (a / S) t. S is the same for all candidates of a
-node. Without an alpha, so is t = G, and candidates are ranked by 2 log |u| - log a - log b. With an alpha, |t| is at
-least K = max(|G| - 2 alpha, 0), and t has the sign of G. Let K' be K with that sign. Candidates are then ranked by
-S^2 u^2 / (a b) + (t - K') (t + K'), whose logarithm is computed from the logarithms of both terms. A logarithm has
-seven bits of relative precision (mpc/functions/logarithm.py). This costs a winner at most 12% of the best candidate's
-rank, and about 0.5% on average (docs/numerics.md). Pruning decides on exact gains whether the winner's split lasts
-(secure_tree/tree/pruning.py).
+node. Without an alpha, so is t = G, and candidates are ranked by 2 log |u| - log (a b). With a dealer, a b is computed,
+times a power of two of the node; two parties add up log a and log b instead, which takes fewer transfers than a product
+of so many bits. With an alpha, |t| is at least K = max(|G| - 2 alpha, 0), and t has the sign of G. Let K' be K with
+that sign. Candidates are then ranked by S^2 u^2 / (a b) + (t - K') (t + K'), whose logarithm is computed from the
+logarithms of both terms. A logarithm has seven bits of relative precision (mpc/functions/logarithm.py). This costs a
+winner at most 12% of the best candidate's rank, 9% by log (a b), and about 0.5% on average (docs/numerics.md). Pruning
+decides on exact gains whether the winner's split lasts (secure_tree/tree/pruning.py).
 
 If weights have a bound c, the gain of a side is B (2 G - B) / a, where B is G clipped to c a
 (secure_tree/tree/weights.py). Let w be the node's own weight, which is G clipped to c S, over S. If both sides had the
@@ -25,14 +26,16 @@ import numpy as np
 from mpc.arithmetic.beaver import dot, multiply
 from mpc.arithmetic.bits import to_ring
 from mpc.arithmetic.public_factor import choose
+from mpc.arithmetic.quadratic import quadratic
 from mpc.comparison.comparison import below
 from mpc.functions.log_sum import log_sum
-from mpc.functions.logarithm import logarithm
+from mpc.functions.logarithm import Logarithm, logarithm
 from mpc.functions.reciprocal import leading_power
 from mpc.lookup.one_hot import all_of
 from mpc.party import Party
 from mpc.rings import Z16, Z32, integers
 from mpc.rounding.widening import widen
+from mpc.rounding.widening_dot import widening_dot
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
 from mpc.words import U64
@@ -86,8 +89,9 @@ def keys(
 ) -> Steps[AShare]:
     """[left sums], [v, s, C], [totals], [v, s], and scales -> [key], uint16 [v, C], below 2^key_bits.
 
-    The s sums are (G, H) or (G, H, rows). The low bits of a key are the score; the highest bit is 1 if the candidate is
-    valid. `directions`, int[C]: whether weights must rise (1) or fall (-1) from the left side to the right side.
+    The s sums are (G, H) or (G, H, rows), in words of 64 bits, or of 32 if there is a `split` and no direction. The low
+    bits of a key are the score; the highest bit is 1 if the candidate is valid. `directions`, int[C]: whether weights
+    must rise (1) or fall (-1) from the left side to the right side.
     """
     sides = stack([left, total.map(lambda t: t[..., None]) - left])
     H = sides[:, :, 1] + numerics.l2
@@ -103,6 +107,11 @@ def _terms(
     party: Party, numerics: Numerics, G: AShare, H: AShare, total: AShare, scale: NodeScale
 ) -> Steps[list[AShare]]:
     """[G] and [a, b] of both sides, [2, v, C], and [totals], [v, s] -> [logs] of the terms of the rank, [v, C] each."""
+    if numerics.split is not None:
+        slope, split = yield from parallel(
+            _of_node(party, numerics, G[0], H[0], scale), _split(party, numerics.split, H[0], scale)
+        )
+        return [slope - split + numerics.split.largest]
     if numerics.bounded:
         numerators = _bounded(party, numerics, G, H, total, scale)
     else:
@@ -146,8 +155,7 @@ def _unbounded(
     With an alpha also the log of s^2 (t - K') (t + K'), in the unit of the former minus the logarithms of a and b.
     """
     if numerics.shrunk is None or scale.exponent is None:
-        factors = stack([scale.sums[:, 1], -scale.sums[:, 0]], axis=-1)
-        return [(yield from _slope(party, numerics, stack([G[0], a], axis=-1), factors[:, None]))]
+        return [(yield from _of_node(party, numerics, G[0], a, scale))]
     thresholded, least, scaled = yield from parallel(
         soft_threshold(party, G, numerics.l1),
         soft_threshold(party, total, 2 * numerics.l1),
@@ -164,10 +172,26 @@ def _unbounded(
     return [slope, shrunk]
 
 
+def _of_node(party: Party, numerics: Numerics, G: AShare, a: AShare, scale: NodeScale) -> Steps[AShare]:
+    """[G], [a] of left sides, [v, C] -> [log of (s S u)^2], where t is the [G] of the node."""
+    factors = stack([scale.sums[:, 1], -scale.sums[:, 0]], axis=-1)
+    return (yield from _slope(party, numerics, stack([G, a], axis=-1), factors[:, None]))
+
+
 def _slope(party: Party, numerics: Numerics, x: AShare, y: AShare) -> Steps[AShare]:
-    """Return [log of the squared inner products] along the last axis."""
-    u = yield from dot.steps(party, x, y, integers(U64, numerics.slope.bits))
+    """Return [log of the squared inner products] along the last axis; x may have words of 32 bits."""
+    product = widening_dot if x.ring == Z32 else dot
+    u = yield from product.steps(party, x, y, integers(U64, numerics.slope.bits))
     return (yield from logarithm.steps(party, u, numerics.slope))
+
+
+def _split(party: Party, split: Logarithm, a: AShare, scale: NodeScale) -> Steps[AShare]:
+    """[a], [v, C] -> [log of s a b]: b is S - a, so s a b is a (s S) - s a^2."""
+    if a.ring == Z32:
+        a = yield from widen.steps(party, a)
+    row = stack([scale.sums[:, 1].at_scale(0), scale.factor], axis=-1)
+    product = yield from quadratic.steps(party, a.at_scale(0), row, integers(U64, split.bits))
+    return (yield from logarithm.steps(party, product, split))
 
 
 def _valid(
@@ -179,7 +203,7 @@ def _valid(
     """
     tests = [below.steps(party, H, [numerics.min_weight], numerics.high + 3)]
     if sides.shape[2] == 3:
-        tests.append(below.steps(party, sides[:, :, 2], [min_samples], COUNT_BITS))
+        tests.append(below.steps(party, sides[:, :, 2], [min_samples], min(COUNT_BITS, sides.ring.bits)))
     order = [ordered(party, sides[:, :, 0], H, directions)] if directions.any() else []
     few, right = yield from parallel(parallel(*tests), parallel(*order))
     enough = concatenate([*(~bits[..., 0] for bits in few), *(bits[None] for bits in right)])

@@ -160,7 +160,10 @@ def draw_coins(numerics: Numerics, depth: int, candidates: int, rng: np.random.G
     """Yield the masks of each level of a tree, for `candidates` candidates without the null split."""
     for level in range(depth):
         shape = 1 << level, candidates
-        shapes = [(2, *shape)] * (1 if numerics.shrunk is None else 2) + [(2, 2, *shape) if numerics.bounded else shape]
+        shapes: list[tuple[int, ...]] = [shape, shape]
+        if numerics.split is None:
+            shapes = [(2, *shape)] * (1 if numerics.shrunk is None else 2)
+            shapes.append((2, 2, *shape) if numerics.bounded else shape)
         yield tuple(rng.integers(0, 1 << 63, s, np.uint64) for s in shapes)
 
 

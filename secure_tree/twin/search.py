@@ -128,7 +128,8 @@ def weights(numerics: Numerics, G: np.ndarray, H: np.ndarray) -> tuple[np.ndarra
 
 
 # The masks of one level under which the arguments of logarithms are opened: both sides, [2, v, C]; with an alpha t - K
-# and t + K, [2, v, C]; and u, [v, C], or with a largest step p - d and p + d of both sides, [2, 2, v, C].
+# and t + K, [2, v, C]; and u, [v, C], or with a largest step p - d and p + d of both sides, [2, 2, v, C]. With a
+# `split`, those of u and of s a b, [v, C] each.
 Coins = tuple[np.ndarray, ...]
 
 
@@ -147,6 +148,11 @@ def keys(
     _, s = normalise(S, numerics.node_low, NODE_HIGH)
     thresholded = soft_threshold(sides[:, :, 0], numerics.l1)
     t = thresholded.sum(axis=0)
+    if numerics.split is not None:
+        u = sides[0, :, 0] * (s * S)[:, None] - H[0] * (s * total[:, 0])[:, None]
+        split = rounded_logarithm(s[:, None] * H[0] * H[1], coins[1], numerics.split)
+        score = rounded_logarithm(u, coins[0], numerics.slope) - split + numerics.split.largest
+        return score + (_valid(numerics, sides, H, min_samples, directions) << numerics.score_bits)
     logs = rounded_logarithm(H << numerics.side_shift, coins[0], numerics.side)
     if numerics.bounded:
         w = s * bounded(numerics, total[:, 0], total[:, 1] + numerics.l2)
@@ -164,11 +170,17 @@ def keys(
         exponent = np.log2(np.maximum(s, 1)).astype(np.int64)[:, None]
         shrunk = logs + 2 * LOG_UNIT * exponent + numerics.shrunk_offset
         score = rounded_sum(score, shrunk + 2 * numerics.side.largest)
+    return score + (_valid(numerics, sides, H, min_samples, directions) << numerics.score_bits)
+
+
+def _valid(
+    numerics: Numerics, sides: np.ndarray, H: np.ndarray, min_samples: int, directions: np.ndarray | int
+) -> np.ndarray:
     valid = (numerics.min_weight <= H).all(axis=0)
     valid &= directions * (sides[0, :, 0] * H[1] - sides[1, :, 0] * H[0]) >= 0
     if sides.shape[2] == 3:
         valid &= (sides[:, :, 2] >= min_samples).all(axis=0)
-    return score + (valid << numerics.score_bits)
+    return valid
 
 
 def lasting(numerics: Numerics, sums: np.ndarray, min_samples: int, ways: np.ndarray | int = 0) -> np.ndarray:

@@ -66,7 +66,15 @@ def planned_exploration(config: ExploreConfig, sizes: Sizes, ot: OtKind) -> Plan
     features, weighted = (len(sizes.names[0]), len(sizes.names[1])), sizes.largest_weight is not None
     owners = sizes.owner_rows if config.partition == "horizontal" else ()
     dealt, paired = (
-        plan_exploration(config, sizes.rows, features, weighted=weighted, dealer=with_dealer, owner_rows=owners)
+        plan_exploration(
+            config,
+            sizes.rows,
+            features,
+            weighted=weighted,
+            dealer=with_dealer,
+            owner_rows=owners,
+            round_price=sizes.round_price,
+        )
         for with_dealer in (True, False)
     )
     return PlannedPart.of("Exploration", dealt, paired, ot)
@@ -77,7 +85,13 @@ def planned_monitoring(config: MonitorConfig, train: TrainConfig, sizes: Sizes, 
     context, features = sizes.context(train), (len(sizes.names[0]), len(sizes.names[1]))
     dealt, paired = (
         plan_monitoring(
-            config, train.partition, sizes.rows, features, bits=context.numerics.margin_bound + 2, dealer=with_dealer
+            config,
+            train.partition,
+            sizes.rows,
+            features,
+            bits=context.numerics.margin_bound + 2,
+            dealer=with_dealer,
+            round_price=sizes.round_price,
         )
         for with_dealer in (True, False)
     )
@@ -88,7 +102,8 @@ def planned_reasons(config: TrainConfig, sizes: Sizes, top: int, method: Method,
     """Plan the table of a model that is trained on tables of these sizes, and reasons of some rows, without groups."""
     context = sizes.context(config)
     dealt, paired = (
-        plan_reasons(context, ROWS, top=top, method=method, dealer=with_dealer) for with_dealer in (True, False)
+        plan_reasons(context, ROWS, top=top, method=method, dealer=with_dealer, round_price=sizes.round_price)
+        for with_dealer in (True, False)
     )
     names = "Table of reasons", f"Reasons of {ROWS} rows"
     return [PlannedPart.of(what, *both, ot) for what, both in zip(names, zip(dealt, paired, strict=True), strict=True)]

@@ -15,14 +15,14 @@ from mpc.host.files import same_file
 from protocols.ot.correlated import OtKind
 from protocols.runtime.hosts import Network, parse_address
 from protocols.runtime.removed import refuse_removed
-from protocols.runtime.settings import Maker, Offline, check_together
+from protocols.runtime.settings import Maker, Offline, check_together, price_of
 from protocols.runtime.workers.ray_cluster import MOST_SHARDS
 from protocols.transport.certificates import Credentials, expires_soon, expiry
 from secure_tree.explore.config import ExploreConfig
 from secure_tree.monitor.config import MonitorConfig
 from secure_tree.public.config import TrainConfig, validated
 from sharewood.job.secrets import SecretSource, Source, named
-from sharewood.job.sections import Dealer, Owners, PartySection, PlanShape, Predict, Serve, Strict
+from sharewood.job.sections import Dealer, LinkSection, Owners, PartySection, PlanShape, Predict, Serve, Strict
 from sharewood.sources.reference import DataSource
 from sharewood.tables.columns import Columns
 from sharewood.tables.toml import read_toml
@@ -49,6 +49,7 @@ class HostsConfig(Strict):
     tls: Path
     """Folder with this host's certificate, its private key and `authority.crt`."""
     dealer: Dealer | None = None
+    link: LinkSection | None = None
     parties: dict[str, PartySection]
     owners: Owners | None = None
     train: dict[str, Any] = Field(default_factory=dict)
@@ -192,6 +193,11 @@ class HostsConfig(Strict):
         return Offline(self.offline, self.ot)
 
     @property
+    def round_price(self) -> int:
+        """What a round is worth on the link between the hosts."""
+        return price_of(self.link.measured if self.link else None)
+
+    @property
     def network(self) -> Network:
         """Return the addresses of all hosts, and how they connect."""
         meeting, *_ = [parse_address(p.address) for _, p in sorted(self.parties.items()) if p.address is not None]
@@ -205,6 +211,7 @@ class HostsConfig(Strict):
             offline=self.how,
             audit=self.audit,
             ledger=any(party.ledger for party in self.parties.values()),
+            link=self.link.measured if self.link else None,
         )
 
     def on_cluster(self, name: str, shards: int | None, ray: str | None) -> HostsConfig:

@@ -18,6 +18,7 @@ from mpc.errors import ConfigError
 from mpc.host.files import read_private
 from protocols.runtime.hosts import parse_address
 from protocols.runtime.loopback import is_loopback
+from protocols.runtime.settings import Link
 from protocols.transport.tcp import Address
 from secure_tree.functions.links import Output
 from secure_tree.public.bounds import Bounds
@@ -47,6 +48,20 @@ class Dealer(Strict):
     @property
     def memory_bytes(self) -> int | None:
         return None if self.memory is None else int(self.memory * 1e9)
+
+
+class LinkSection(Strict):
+    """The link between the hosts, by which protocols choose between rounds and bytes. The same at both parties."""
+
+    round_trip: float = Field(ge=0, allow_inf_nan=False)
+    """Milliseconds from one host to the other and back."""
+    rate: float = Field(gt=0, allow_inf_nan=False)
+    """Mbit/s in each direction."""
+
+    @property
+    def measured(self) -> Link:
+        """Return the link in seconds, and bits per second."""
+        return Link(self.round_trip / 1e3, self.rate * 1e6)
 
 
 class Owners(Bounds):

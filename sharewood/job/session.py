@@ -37,8 +37,8 @@ def connect(config: str | Path, party: str | None = None) -> Iterator[Party]:
     Parameters
     ----------
     config : str or Path
-        The TOML file of the commands. Only its addresses, `tls`, and settings for correlated randomness are used; the
-        block brings its own tables and parameters.
+        The TOML file of the commands. Only its addresses, `tls`, `[link]`, and settings for correlated randomness are
+        used; the block brings its own tables and parameters.
     party : str, optional
         The party that this host is; by default the one that the file is named after, as in `party_a.toml`.
     """

@@ -49,7 +49,8 @@ def planned(job: HostsConfig) -> tuple[TrainConfig, Sizes]:
         raise ConfigError(f"plan.{key} must have an entry for each of the {len(owners)} owners, got {len(given)}")
     columns = tuple(_names(features) for features in shape.owner_features) if by_columns else ()
     rows, weight = () if by_columns else shape.owner_rows, shape.largest_weight
-    return config, Sizes(shape.rows, (first, second), shape.test_rows, weight, job.audit, rows, columns)
+    sizes = Sizes(shape.rows, (first, second), shape.test_rows, weight, job.audit, rows, columns, job.round_price)
+    return config, sizes
 
 
 def _names(features: int | tuple[str, ...]) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 A batch has rows of one party, which gets the predictions, and their reasons if it asks for them; by columns, it has
 rows of both, and the requester gets them. Or it has rows of clients who are no party, of which each party has a half.
 
-By rows and thresholds, the features of the model's nodes, and secret paths, are fixed once a session. A party that
-knows a row, or has a half of it, then needs nothing of the other party's for its first messages: they go with its turn.
+By rows, what routes rows at the model's nodes, and secret paths, are fixed once a session. A party that knows a row, or
+has a half of it, then needs nothing of the other party's for its first messages: they go with its turn.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from mpc.shares import AShare
 from protocols.offline.lots import Lot, Pool
 from protocols.offline.sizes import request_bytes
 from protocols.offline.supply import Supply
-from secure_tree.data.bins import keys_of
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.answering import WHAT, offer_of
 from secure_tree.prediction.authenticated import AuthenticatedModel, input_model
-from secure_tree.prediction.predict import FixedModel, fix_model, margins_of_own, margins_of_shared
+from secure_tree.prediction.predict import FixedModel, fix_model, margins_of_own, margins_of_shared, own_rows
 from secure_tree.prediction.reasons import (
     Contributions,
     Explained,
@@ -103,7 +102,8 @@ class Batches:
     """Batches of one model at one party. `owners` are those who may request; `largest` is a power of two.
 
     Before its first batch, each session makes the table of reasons, if there is a `request` for them; with `mac`, it
-    takes in the model; otherwise, it fixes the model if its batches open.
+    takes in the model; otherwise, it fixes the model if its batches open. `round_price` is that of the
+    session's party.
     """
 
     def __init__(
@@ -114,10 +114,12 @@ class Batches:
         largest: int,
         mac: bool = False,
         request: Request | None = None,
+        round_price: int = 0,
     ) -> None:
         self.model, self._method, self.mac, self.request = model, method, mac, request
+        self._price = round_price
         self._prepared = Prepared()
-        self._own_rows = method == "thresholds" and not mac and not model.facts.layout.vertical
+        self._own_rows = not mac and not model.facts.layout.vertical
         self._largest = largest
         self._takes = mac or self._own_rows or CLIENTS in owners
         self.width = len(model.facts.names[model.facts.layout.features_of(model.rank)])
@@ -133,7 +135,7 @@ class Batches:
         """Find what a batch takes by one rehearsal; `masks` is that of `Randomness.has_dealer`."""
         if (shape, masks) not in self._demands:
             if masks not in self._rehearsed:
-                begun = Rehearsal.at(self.model.rank, masks)
+                begun = Rehearsal.at(self.model.rank, masks, self._price)
                 self._rehearsed[masks] = begun, self.prepare(begun.party)
             begun, prepared = self._rehearsed[masks]
             rehearsal = Rehearsal(begun.party)
@@ -169,7 +171,8 @@ class Batches:
     def take_in(self, party: Party) -> AuthenticatedModel | FixedModel:
         """Take in this party's half of the model, under new keys or masks. Raises MacFailure."""
         if not self.mac:
-            return party.run(fix_model(party, self.model.ensemble, self._largest, self.model.config.classes))
+            bins_of = self.model.facts.layout if self._method == "bins" else None
+            return party.run(fix_model(party, self.model.ensemble, self._largest, self.model.config.classes, bins_of))
         authentic = party.run(input_model(party, self.model.ensemble, self.model.facts.layout))
         require_macs(party, authentic.keyring)
         return authentic
@@ -200,8 +203,12 @@ class Batches:
 
     def opening_bytes(self, shape: BatchShape) -> int:
         """Return the bytes of the opening of a batch, or somewhat more."""
-        nodes = 0 if shape.owner == CLIENTS else self.model.ensemble.thresholds.size
-        return 8 * shape.rows * (self.words + nodes)
+        nodes, layout = self.model.ensemble.null.size, self.model.facts.layout
+        if shape.owner == CLIENTS:
+            return 8 * shape.rows * self.words
+        if self._method == "thresholds":
+            return 8 * shape.rows * (self.words + nodes)
+        return shape.rows * (layout.widths[shape.owner] * (layout.bins(shape.owner) + 1) + nodes) // 8 + 16
 
     def open(self, lot: Lot, link: Peer, shape: BatchShape, rows: np.ndarray) -> Opened:
         """Begin a batch: `rows` are the features of this party's, padded, or its half of the keys of clients'."""
@@ -265,7 +272,7 @@ class Batches:
 
     def _begun(self, lot: Lot, link: Peer) -> Party:
         lot.begin()
-        return Party(self.model.rank, link, lot, matrices=lot.first)
+        return Party(self.model.rank, link, lot, round_price=self._price, matrices=lot.first)
 
     def _steps(
         self, party: Party, shape: BatchShape, rows: np.ndarray, prepared: Prepared
@@ -277,13 +284,10 @@ class Batches:
         if shape.owner == CLIENTS:
             half = AShare(rows, party.rank)
             return (yield from margins_of_shared(party, self.model.ensemble, taken, half, classes))
-        keys = np.zeros((shape.rows, self.words), np.uint64)
-        if shape.owner == party.rank:
-            keys = keys_of(rows, facts.layout.optional[shape.owner])
-        own = AShare(keys, party.rank)
+        own = own_rows(party, facts.layout, shape.owner, shape.rows, rows, self.model.cuts, self._method)
         if shape.reasons:
             assert explanation is not None, "only then there are such shapes"
-            return (yield from explained_own(party, explanation, taken.features, own, shape.owner))
+            return (yield from explained_own(party, explanation, taken, own, shape.owner))
         return (yield from margins_of_own(party, self.model.ensemble, taken, own, shape.owner, classes))
 
     def predict(

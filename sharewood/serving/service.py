@@ -104,7 +104,13 @@ class Service:
             check_for_clients(method, config.predict.mac)
         owners = [*self._owners, CLIENTS] if self.settings.halves else self._owners
         self._batches = Batches(
-            self.model, method, owners, self.settings.largest_batch, config.predict.mac, self._request()
+            self.model,
+            method,
+            owners,
+            self.settings.largest_batch,
+            config.predict.mac,
+            self._request(),
+            config.round_price,
         )
         self._queue = Queue(self.settings.queue_rows)
         looked_up = ["predict_data"] if self._owners and self.refusal else []

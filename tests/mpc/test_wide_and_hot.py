@@ -9,8 +9,9 @@ from mpc.lookup.equality import equals_zero
 from mpc.lookup.one_hot import all_of, one_hot
 from mpc.lookup.prefix_and import prefix_and
 from mpc.matrix.fixed_operand import fix, multiply_fixed
-from mpc.rings import Z16
+from mpc.rings import Z16, Z2k
 from mpc.rounding.widening import widen
+from mpc.rounding.widening_dot import widening_dot
 from mpc.shares import AShare
 from mpc.sharing import reveal, share
 from mpc.words import U8, U16, U32, U64, decode_signed, encode_signed
@@ -46,6 +47,28 @@ def test_widening_is_exact_for_every_sharing(dtype, bits, holder):
         results, parties = run_both(lambda party, share=share: widen(party, share(party.rank), bits))
         assert np.array_equal(opened(results), x)
         check_cost(parties, widen.cost(AShare(x, 0), bits))
+
+
+@pytest.mark.parametrize("holder", [0, 1])
+@pytest.mark.parametrize("bits", [33, 62, 64])
+def test_products_of_narrow_words_are_exact_for_every_sharing(bits, holder):
+    half, rng = 1 << 30, np.random.default_rng(bits)
+    edges = np.array([0, 1, half - 1, -1, 1 - half])
+    x = rng.permuted(np.concatenate([edges, rng.integers(1 - half, half, 995)])).reshape(4, 125, 2)
+    y, ring = rng.integers(-(2**62), 2**62, (4, 1, 2)), Z2k(U64, bits)
+    for mask in (0, 1, half - 1, half, 2 * half - 1, 2 * half, 4 * half - 1):
+
+        def narrow(rank, mask=mask):
+            words = np.full(x.shape, mask, U32)
+            return AShare(words if rank == holder else encode_signed(x, U32) - words, rank)
+
+        results, parties = run_both(
+            lambda party, narrow=narrow: widening_dot(party, narrow(party.rank), ring_half(y, party.rank, U64), ring)
+        )
+        unused = np.uint64(64 - bits)
+        expected = encode_signed((x * y).sum(axis=-1)) << unused
+        assert np.array_equal(opened(results).astype(np.uint64) << unused, expected)
+        check_cost(parties, widening_dot.cost(narrow(0), ring_half(y, 0, U64), ring))
 
 
 @pytest.mark.parametrize("make", [ring_half, bit_half])
@@ -111,6 +134,22 @@ def test_argmax_takes_the_first_of_the_largest(count, rounds, bits, dtype):
     assert np.array_equal(largest, keys.max(axis=1)) and results[0][1].scale == 3
     assert results[0][1].dtype == dtype
     check_cost(parties, argmax.cost(ring_half(keys, 0, dtype), bits))
+    assert parties[0].meter.total.rounds == rounds
+
+
+@pytest.mark.parametrize(
+    ("rows", "price", "rounds"), [(1, 0, 9), (1, 10_000, 9), (1, 250_000, 6), (40, 250_000, 9), (40, 10_000_000, 6)]
+)
+def test_an_argmax_of_few_rows_takes_fewer_rounds_where_they_are_dear(rows, price, rounds):
+    keys = np.random.default_rng(rows).integers(0, 1 << 15, (rows, 1241))
+
+    def job(party):
+        party.round_price = price
+        return argmax(party, ring_half(keys, party.rank, U16), 15)
+
+    results, parties = run_both(job)
+    hot, largest = (opened(pair) for pair in zip(*results, strict=True))
+    assert np.array_equal(hot.argmax(axis=1), keys.argmax(axis=1)) and np.array_equal(largest, keys.max(axis=1))
     assert parties[0].meter.total.rounds == rounds
 
 

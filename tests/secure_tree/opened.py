@@ -36,7 +36,10 @@ class Seen:
 
 @dataclass
 class Training:
-    """A training. trees: by rounds, one per class. base: the margin before the first tree, float64[classes]."""
+    """A training. trees: by rounds, one per class. base: the margin before the first tree, float64[classes].
+
+    dealer: whether it had one.
+    """
 
     config: TrainConfig
     data: PlainData
@@ -46,6 +49,7 @@ class Training:
     models: list
     results: list
     parties: list
+    dealer: bool
 
     @property
     def facts(self):
@@ -53,7 +57,7 @@ class Training:
 
     @property
     def numerics(self):
-        return self.context.numerics
+        return self.context.numerics.ranked(self.dealer)
 
     @property
     def label_scale(self) -> float:
@@ -73,13 +77,14 @@ def of_levels(given, classes, depth):
 
     The trees of a round grow in parallel: each step of a level for all trees, then the next step.
     """
-    masks = [(request.shape, part[0]) for request, part in given if isinstance(request, LogarithmMasks)]
-    masks = [r.reshape(shape) for shape, r in masks]
-    steps = len(masks) // (classes * depth)
-    return [
-        [tuple(masks[(level * steps + step) * classes + k] for step in range(steps)) for level in range(depth)]
-        for k in range(classes)
+    masks = [
+        (request, part[0].reshape(request.shape)) for request, part in given if isinstance(request, LogarithmMasks)
     ]
+    every = len(masks) // depth
+    levels = [masks[start : start + every] for start in range(0, len(masks), every)]
+    # Those of s a b last: under constraints, each tree takes them at once with those of u.
+    levels = [sorted(level, key=lambda mask: mask[0].sides == 1 and len(mask[0].shape) == 2) for level in levels]
+    return [[tuple(r for _, r in level[k::classes]) for level in levels] for k in range(classes)]
 
 
 def added(first, second):
@@ -115,6 +120,7 @@ def train_both(
     before=None,
     owners=None,
     given=None,
+    price=0,
     **parameters,
 ) -> Training:
     """Train, then call `then(model, party)` at both parties. Only the test opens the numbers.
@@ -122,14 +128,17 @@ def train_both(
     plain: the tables for the twin, if they differ from those of the parties. source: as in `run_both`. workers: the
     number of workers of each party. before: both parties' halves of a model to continue. owners: {name: (X, y)}, whose
     rows or columns the twin has after those of party 1. given: what a party trains on instead of lines to them.
+    price: what a round is worth.
     """
     kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
     classes, depth = TrainConfig.of(**parameters).classes, TrainConfig.of(**parameters).max_depth
     models, shares, masks = [None, None], ([], []), ([], [])
-    contexts = {}
+    contexts, dealers = {}, {}
     lines, contributions = contributing({} if given else owners or {})
 
     def job(party):
+        dealers[party.rank] = party.randomness.has_dealer
+        party.round_price = price
         party.randomness = Dealt(party.randomness)
 
         def observe(number, tree, rows):
@@ -182,4 +191,4 @@ def train_both(
     data = PlainData.of(plain or tables, config, names)
     base = opened([model.model.ensemble.base for model in models]) / 2**MARGIN_SCALE - facts.margin_offset
     context = contexts.get(0) or TrainingContext(config, facts)
-    return Training(config, data, context, trees, base, models, results, parties)
+    return Training(config, data, context, trees, base, models, results, parties, dealers[0])

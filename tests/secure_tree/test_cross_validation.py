@@ -25,7 +25,7 @@ def test_folds_hold_every_row_out_once():
 
 
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])
-def test_a_fold_is_a_training_on_the_other_rows(partition):
+def test_a_fold_is_a_training_on_the_other_rows(no_coins, partition):
     X, y = table(60, 4, seed=81)
     tables, labels = halves(X, y, 30) if partition == "horizontal" else columns(X, y, 2)
 

@@ -69,7 +69,7 @@ def evaluate(parameters, metrics, data):
 @pytest.mark.parametrize("parameters", OBJECTIVES, ids=str)
 @pytest.mark.parametrize("partition", ["horizontal", "vertical"])
 def test_held_out_metrics_beside_xgboost(parameters, partition):
-    (X, y), (fresh, truth) = rows(parameters, 500, 1), rows(parameters, 400, 2)
+    (X, y), (fresh, truth) = rows(parameters, 500, 1), rows(parameters, 4000, 2)
     by_rows, named = partition == "horizontal", METRICS[parameters["objective"]]
     weights = None if by_rows else np.arange(500) % 3 + 0.5
     tables, labels = halves(X, y, 200) if by_rows else columns(X, y, 2)

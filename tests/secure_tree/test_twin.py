@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mpc.endpoint import ROUND_PRICE
 from mpc.errors import ConfigError
 from protocols.testing.two_parties import Recorder, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
@@ -84,6 +85,25 @@ def test_every_split_is_the_twins(parameters):
         labels = positive(X, 1, zeros=parameters["objective"] == "reg:tweedie")
     training = train_both(*halves(X, labels, 37), n_estimators=3, learning_rate=0.3, **parameters)
     assert len(check(training, 3)) > 1
+
+
+@pytest.mark.parametrize("price", [ROUND_PRICE, 500_000, 1 << 40])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"max_depth": 4},
+        {"max_depth": 3, "edges": "joint"},
+        {"max_depth": 2, "reg_alpha": 0.7, "min_child_samples": 9},
+        {"max_depth": 3, "max_delta_step": 0.4, "monotone_constraints": (-1, 0, 1, 1)},
+        {"max_depth": 3, "partition": "vertical", "missing": "all"},
+    ],
+)
+def test_every_split_is_the_twins_on_any_link(price, parameters):
+    """Shapes with fewer rounds choose the same splits."""
+    X, y = table(90, 4, seed=1)
+    parts = ((X[:, :2], X[:, 2:]), (y, None)) if "partition" in parameters else halves(X, y, 37)
+    training = train_both(*parts, n_estimators=2, max_bin=8, learning_rate=0.3, price=price, **parameters)
+    assert len(check(training, 2)) > 1
 
 
 @pytest.mark.parametrize("rate", [2e-5, 3e-3])

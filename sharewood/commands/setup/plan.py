@@ -96,8 +96,9 @@ def plan(
         return
     paired = calibrate(*shape, Offline("pairwise", job.ot))
     networks = planning.NETWORKS
-    if link is not None or round_trip is not None:
-        networks = {planning.OWN_LINK: _network(link, round_trip, networks["WAN"])}
+    if link is not None or round_trip is not None or job.link:
+        usual = (job.link.measured.round_trip, job.link.measured.rate) if job.link else networks["WAN"]
+        networks = {planning.OWN_LINK: _network(link, round_trip, usual)}
     needed = planning.plan(*shape, calibrate(*shape), paired, job.ot, networks)
     parts = {"explore": planned_exploration(job.explore, shape[1], job.ot)} if job.explore else {}
     if job.monitor:

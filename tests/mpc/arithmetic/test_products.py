@@ -6,6 +6,7 @@ import pytest
 from mpc.arithmetic.beaver import dot, multiply
 from mpc.arithmetic.bits import and_bits, or_bits, select, to_ring
 from mpc.arithmetic.fixed_factor import fix_values, select_fixed
+from mpc.arithmetic.quadratic import quadratic
 from mpc.errors import ShapeMismatch
 from mpc.rings import Z8, Z32, Z64, Z2k
 from mpc.rounds import parallel
@@ -38,6 +39,22 @@ def check(protocol, expected, *makers):
 def test_multiply(dtype):
     expected = decode_signed(encode_signed(X * Y, dtype))
     check(multiply, expected, lambda r: ring_half(X, r, dtype), lambda r: ring_half(Y, r, dtype))
+
+
+@pytest.mark.parametrize("bits", [33, 62, 64])
+def test_quadratic_functions_of_many_values(bits):
+    a, row = RNG.integers(-(2**62), 2**62, (3, 50)), RNG.integers(-(2**62), 2**62, (3, 2))
+    ring = Z2k(U64, bits)
+
+    def job(party):
+        return quadratic(party, ring_half(a, party.rank, U64), ring_half(row, party.rank, U64), ring)
+
+    results, parties = run_both(job)
+    y, z = row.T[..., None]
+    expected = encode_signed(a * y - z * a * a) << np.uint64(64 - bits)
+    assert np.array_equal(opened(results).astype(np.uint64) << np.uint64(64 - bits), expected)
+    cost = quadratic.cost(ring_half(a, 0, U64), ring_half(row, 0, U64), ring)
+    assert {(party.meter.total.rounds, party.meter.total.sent) for party in parties} == {(1, cost.bits[0])}
 
 
 @pytest.mark.parametrize("dtype", [U8, U16, U32, U64])

@@ -17,6 +17,7 @@ from mpc.rings import Z64
 from protocols.offline.dealer.client import FromDealer
 from protocols.runtime import hosts
 from protocols.runtime.hosts import _at_first_hand, parse_address, run_pair
+from protocols.runtime.settings import Link
 from protocols.transport.frames import _ended
 from protocols.transport.tcp import connect, listen
 from tests.protocols.runtime.meeting import (
@@ -84,6 +85,16 @@ def test_hosts_that_expect_different_things_say_so(dealer):
     at_a, at_b = both(network, networks=(network, replace(network, dealer_name="other")))
     assert type(at_a) is type(at_b) is ConfigError
     assert str(at_a) == "the hosts disagree on dealer: 'dealer' here, 'other' at party_b"
+
+
+def test_hosts_state_the_same_link(dealer):
+    network = dealer.network()
+    slow = replace(network, link=Link(0.04, 1e8))
+    at_a, at_b = both(network, networks=(slow, replace(network, link=Link(0.02, 1e8))))
+    assert type(at_a) is type(at_b) is ConfigError
+    assert str(at_a) == "the hosts disagree on link: [0.04, 100000000.0] here, [0.02, 100000000.0] at party_b"
+    _, at_b = both(network, networks=(slow, network))
+    assert type(at_b) is ConfigError and str(at_b) == "the hosts disagree on link: only party_a states its link"
 
 
 def test_a_job_without_a_dealer_does_not_meet_one_with(dealer):

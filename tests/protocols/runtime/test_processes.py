@@ -9,7 +9,7 @@ import pytest
 
 from mpc.errors import ConfigError, DataError, MaskReuse, PeerTimeout, PeerVanished, ProtocolDesync
 from protocols.runtime.processes import RemoteError, run_processes
-from protocols.runtime.relay import LineShape
+from protocols.runtime.settings import Link
 
 TAG = "test uint64[3]"
 
@@ -68,7 +68,7 @@ def test_lines_of_a_given_shape_delay_every_message():
         return time.monotonic() - started
 
     names = ("party_a", "party_b", "dealer")
-    taken = run_processes(dict.fromkeys(names, role), timeout=30, line=LineShape(round_trip, rate))
+    taken = run_processes(dict.fromkeys(names, role), timeout=30, line=Link(round_trip, rate))
     assert min(taken["party_b"], taken["dealer"]) >= round_trip + 8 * size / rate
     assert max(taken["party_b"], taken["dealer"]) >= round_trip + 2 * 8 * size / rate
 
@@ -79,7 +79,7 @@ def test_lines_of_a_given_shape_delay_every_message():
 )
 def test_a_shape_that_no_line_has(round_trip, rate, message):
     with pytest.raises(ConfigError, match=message):
-        LineShape(round_trip, rate)
+        Link(round_trip, rate)
 
 
 def test_large_results_come_back_whole_and_writable():

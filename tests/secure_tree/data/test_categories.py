@@ -14,7 +14,7 @@ from secure_tree import SecureXGBClassifier
 from secure_tree.exchange.plain_model import reveal_model
 from secure_tree.exchange.xgboost import to_xgboost
 from secure_tree.public.sampling import column_samples
-from secure_tree.twin.boost import grow
+from secure_tree.twin.boost import draw_coins, grow
 from tests.secure_tree.opened import train_both
 from tests.secure_tree.prediction.test_predict import twin_of
 from tests.secure_tree.test_layouts import predict
@@ -65,10 +65,10 @@ def test_rows_with_categories_of_both_parties(missing):
         assert results[1].shape == (0,)
 
 
-def without_coins(candidates):
-    """Return masks of 0, with which all logarithms are rounded down."""
-    for level in range(3):
-        yield np.zeros((2, 1 << level, candidates), np.uint64), np.zeros((1 << level, candidates), np.uint64)
+def without_coins(numerics, candidates):
+    """Yield masks of 0, with which all logarithms are rounded down."""
+    for of_level in draw_coins(numerics, 3, candidates, np.random.default_rng(0)):
+        yield tuple(np.zeros_like(masks) for masks in of_level)
 
 
 def test_every_split_of_a_category_is_found_among_fewer_candidates():
@@ -79,7 +79,14 @@ def test_every_split_of_a_category_is_found_among_fewer_candidates():
     candidates = training.data.candidates
     for seen, sample in zip(training.trees, column_samples(training.context), strict=True):
         few, full = (
-            grow(training.data, training.config, training.numerics, seen.values, without_coins(sizes), numbers)
+            grow(
+                training.data,
+                training.config,
+                training.numerics,
+                seen.values,
+                without_coins(training.numerics, sizes),
+                numbers,
+            )
             for numbers, sizes in ((sample, len(sample) - 1), (None, len(candidates.thresholds)))
         )
         for mine, theirs in zip(few.winner, full.winner, strict=True):

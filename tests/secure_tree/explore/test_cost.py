@@ -45,7 +45,12 @@ def test_as_planned(source, partition, asked, weighted):
     rows = (ROWS, ROWS) if partition == "vertical" else (ROWS // 2, ROWS // 2)
     features = (CUT, FEATURES - CUT) if partition == "vertical" else (FEATURES, FEATURES)
     planned = plan_exploration(
-        ExploreConfig.of(partition=partition, **asked), rows, features, weighted=weighted, dealer=source is dealt
+        ExploreConfig.of(partition=partition, **asked),
+        rows,
+        features,
+        weighted=weighted,
+        dealer=source is dealt,
+        round_price=0,
     )
     total = parties[0].meter.total
     # A party by columns publishes what it knows of its own features.
@@ -72,6 +77,7 @@ def test_as_planned_with_owners(source, weighted, asked):
         weighted=weighted,
         dealer=source is dealt,
         owner_rows=sizes[2:],
+        round_price=0,
     )
     total = parties[0].meter.total
     assert (total.rounds - PUBLIC_WITH_OWNERS, total.sent // 8, total.received // 8) == (
@@ -129,7 +135,7 @@ def test_portions_of_unequal_parties(monkeypatch):
     X, y = table(rows=3000, features=7)
     own = [{"X": X[r], "y": y[r]} for r in (slice(0, 1100), slice(1100, None))]
     (found, _), parties = explored(own, top=3)
-    planned = plan_exploration(ExploreConfig.of(top=3), (1100, 1900), (7, 7))
+    planned = plan_exploration(ExploreConfig.of(top=3), (1100, 1900), (7, 7), round_price=0)
     assert parties[0].meter.total.rounds - PUBLIC == planned.rounds
     monkeypatch.undo()
     assert found.names == explored(own, top=3)[0][0].names

@@ -177,7 +177,7 @@ def collected(tmp_path_factory):
 
 
 @pytest.mark.usefixtures("exact")
-def test_collected_rows_are_explored_screened_and_trained_on(collected, tmp_path):
+def test_collected_rows_are_explored_screened_and_trained_on(no_coins, collected, tmp_path):
     X, y, own, given = collected
     _, owners = divided(X[:, 4:], y, (1300, 0, 1100, 1000, 1200))
     owners = {k: (pd.DataFrame(a, columns=["f4", "f5", "f6"]), b) for k, (a, b) in owners.items()}

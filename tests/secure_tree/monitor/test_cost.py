@@ -31,6 +31,7 @@ def test_as_planned(source, partition, holder, asked):
         together=holder == 1,
         bits=magnitudes(trained(partition, holder)[0].model)[1] + 2,
         dealer=source is dealt,
+        round_price=0,
     )
     own, models = arguments(partition, *LATER, holder), trained(partition, holder)
     _, others = run_both(lambda party: score(party, models[party.rank], own[party.rank]["X"]), source=source)

@@ -607,7 +607,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("holder", [1, 2, 3])
 @pytest.mark.parametrize("test_size", [0.0, 0.3])
-def test_more_rounds_of_a_model(tmp_path, monkeypatch, kind, holder, test_size):
+def test_more_rounds_of_a_model(no_coins, tmp_path, monkeypatch, kind, holder, test_size):
     monkeypatch.setattr(column_admission, "PIECE", 1000)
     parts, y = parts_of(160, seed=5, missing=kind == "classes", classes=3 if kind == "several" else 2)
     if kind in ("numbers", "counts"):

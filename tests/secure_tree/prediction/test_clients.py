@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,14 @@ from secure_tree.exchange.xgboost import from_xgboost
 from secure_tree.prediction import predict
 from secure_tree.prediction.answering import WHAT, offer_of, released_margins
 from secure_tree.prediction.client import Offer, ask, divide
-from secure_tree.prediction.predict import cost_of_rows, fix_model, margins_of_own, margins_of_shared
+from secure_tree.prediction.predict import (
+    cost_of_rows,
+    fix_model,
+    margins,
+    margins_of_own,
+    margins_of_shared,
+    own_rows,
+)
 from secure_tree.public.numerics import MARGIN_SCALE
 from tests.secure_tree.opened import contributing, train_both
 from tests.secure_tree.test_twin import halves, table
@@ -230,37 +238,42 @@ def test_the_first_message_may_go_with_another(models):
 
 
 @pytest.mark.parametrize("owner", [0, 1])
-def test_a_party_begins_with_rows_that_it_knows(models, owner):
-    """The owner sends what needs nothing of the other party's; five rounds follow, of which the first goes one way."""
+@pytest.mark.parametrize(("method", "following"), [("thresholds", 5), ("bins", 3)])
+def test_a_party_begins_with_rows_that_it_knows(models, owner, method, following):
+    """The owner sends what needs nothing of the other party's; the first of the rounds that follow goes one way."""
     X, _ = table(5, 3, seed=8)
-    keys = keys_of(X, ())
+    X[0, 0], X[1, 1] = -np.inf, np.inf
 
     def job(party):
         model = models[party.rank].model
-        operand = party.run(fix_model(party, model.ensemble, 4, 1))
-        own = AShare(keys if party.rank == owner else np.zeros_like(keys), party.rank)
+        layout = replace(model.facts.layout, rows=(5 * (owner == 0), 5 * (owner == 1)))
+        fixed = party.run(fix_model(party, model.ensemble, 5, 1, layout if method == "bins" else None))
+        features = X.astype(np.float32)[: 5 if party.rank == owner else 0]
+        own = own_rows(party, layout, owner, 5, features, model.cuts, method)
+        known = party.run(margins(party, model.ensemble, layout, model.cuts, features, method, 1))
 
         def steps():
-            return margins_of_own(party, model.ensemble, operand, own, owner, 1)
+            return margins_of_own(party, model.ensemble, fixed, own, owner, 1)
 
         whole = party.run(steps())
         before = party.meter.total.rounds
         if party.rank == owner:
             begun = Begun(steps())
             party.link.send("test", begun.opening)
-            margins = party.run(begun.rest())
+            again = party.run(begun.rest())
         else:
             opening = party.link.receive("test")
-            margins = party.run(replying(steps(), opening))
+            again = party.run(replying(steps(), opening))
         rounds = party.meter.total.rounds - before
         if party.rank != owner:
             for wrong in (b"", opening[:-1]):
                 with pytest.raises(ProtocolDesync, match=r"the other party's opening has \d+ bytes too few"):
                     party.run(replying(steps(), wrong))
-        return whole.words, margins.words, rounds
+        return whole.words, again.words, known.words, rounds
 
-    (first, first_again, rounds), (second, second_again, others) = run_both(job)[0]
-    assert np.array_equal(first + second, first_again + second_again) and rounds == others == 5
+    (first, first_again, plain, rounds), (second, second_again, other, others) = run_both(job)[0]
+    assert np.array_equal(first + second, first_again + second_again) and rounds == others == following
+    assert np.array_equal(first + second, plain + other)
 
 
 @pytest.mark.parametrize("source", [dealt, made_by_both])

@@ -337,7 +337,12 @@ def test_as_planned(source, show, kind, method):
     _, parties = explained(models, tables, source, show=show, method=method)
     model = models[0].model
     planned = plan_reasons(
-        TrainingContext(model.config, model.facts), 5, show=show, method=method, dealer=source is dealt
+        TrainingContext(model.config, model.facts),
+        5,
+        show=show,
+        method=method,
+        dealer=source is dealt,
+        round_price=0,
     )
     total = parties[0].meter.total
     # The two messages of the agreement are in the clear, and are not counted.

@@ -66,7 +66,10 @@ def test_corners(n, objective, heaviest, extra):
     assert 2**SUM_BITS > S and 2 * numerics.min_weight >= 2**numerics.node_low
     largest_G = max(round(largest_sum(config, size, largest / unit) * unit), 1)
     assert largest_G < 2**SUM_BITS
-    assert numerics.slope.bits <= 64 and numerics.key_bits <= 15
+    assert numerics.slope.bits <= 64 and max(numerics.key_bits, numerics.ranked(False).key_bits) <= 15
+    if numerics.split is not None:
+        # Narrow words, and their comparison with min_weight.
+        assert numerics.slope.bits > 32 and numerics.split.bits <= 64 and numerics.high + 3 <= 32
     if numerics.bounded:
         assert 2 * numerics.slope.largest + numerics.side.largest < 2**14, "the range of a sum of two logarithms"
 

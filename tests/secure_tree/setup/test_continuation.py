@@ -19,7 +19,6 @@ SHAPE = {"max_depth": 2, "max_bin": 8, "learning_rate": 0.5}
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(sum(ROWS), FEATURES))
 HOLES = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
-# No two splits of a node are nearly equal, so the coins of another run do not change any tree.
 MARGIN = 2 * (X[:, 0] > 0.3) + (X[:, 1] > -0.5) + 0.5 * (X[:, 2] > 0.1)
 LABELS = {
     "binary:logistic": (MARGIN > 1.2).astype(float),
@@ -75,7 +74,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("objective", "parameters"), CASES)
-def test_it_is_one_longer_training(objective, parameters):
+def test_it_is_one_longer_training(no_coins, objective, parameters):
     whole, two = in_two(objective, **parameters)
     unit = whole[0][0].model.facts.margin_unit
     for (seen, margin, gains), (wanted, of_whole, of_gains) in zip(two, whole, strict=True):
@@ -298,7 +297,7 @@ def test_what_is_no_model_of_the_training_is_refused():
 
 
 @pytest.mark.parametrize("objective", ["binary:logistic", "multi:ova", "reg:squarederror"])
-def test_its_rounds_are_kept_and_resumed(tmp_path, objective):
+def test_its_rounds_are_kept_and_resumed(no_coins, tmp_path, objective):
     class Killed(Exception):
         pass
 
@@ -338,7 +337,7 @@ def test_its_rounds_are_kept_and_resumed(tmp_path, objective):
         ("binary:logistic", {"partition": "vertical"}),
     ],
 )
-def test_shards_go_on_like_one_process(objective, parameters):
+def test_shards_go_on_like_one_process(no_coins, objective, parameters):
     def fit(party, model, rows, labels, before):
         model.fit(party, rows, labels, xgb_model=before)
         return model, model.predict_margin(party, rows)

@@ -5,9 +5,10 @@ K = max(|G| - 2 alpha, 0).
 
 A logarithm reads |x| as v 2^f for an integer v >= 80 with |v 2^f - |x|| < 2^f. It is too large by less than
 log2(v / (v - 1)) and too small by less than log2((v + 1) / v), and the table is rounded; `errors` computes this over
-all v. A score has the logarithms of u^2, a and b, whose errors may all favour the winner over the best candidate. SHARE
-is 2 to the negative sum of these errors in octaves. With an alpha, the logarithm of the sum is rounded to half a unit
-for each of the two candidates. Its second term, with two logarithms, has a smaller sum of errors than the first.
+all v. A score has the logarithms of u^2 and s a b, whose errors may all favour the winner over the best candidate.
+SHARE is 2 to the negative sum of these errors in octaves; without a dealer, SHARE_OF_SIDES is that of u^2, a and b.
+With an alpha, the logarithm of the sum is rounded to half a unit for each of the two candidates. Its second term, with
+two logarithms, has a smaller sum of errors than the first.
 
 If |u| is below the smallest value that differs from zero, m' = 96 2^f over the scale of the node, a candidate may count
 as if |u| were m'. The winner may then lack the rank of m' at its a and b. With an alpha, the same holds for t - K' and
@@ -32,7 +33,7 @@ from secure_tree.twin.boost import PlainData, draw_coins, grow
 from tests.secure_tree.conftest import read_shared
 from tests.secure_tree.test_twin import halves
 
-SHARE, SHARE_WITH_ALPHA = 0.8827, 0.8732
+SHARE, SHARE_OF_SIDES, SHARE_WITH_ALPHA = 0.9129, 0.8827, 0.8732
 # A logarithm may be 0 up to this value, in units of the lowest window.
 LEAST_TOLD = LEAST_READ * 6 // 5
 RNG = np.random.default_rng(11)
@@ -51,7 +52,11 @@ def test_the_shares_are_those_of_the_logarithms():
     numerics = plan_numerics(TrainConfig(reg_alpha=1.0), Size((1000, 1000)))
     of_sides, of_u = sum(errors(numerics.side)), sum(errors(numerics.slope))
     assert of_u + 2 * of_sides > 2 * sum(errors(numerics.shrunk)) + 1
-    for share, units in ((SHARE, of_u + 2 * of_sides), (SHARE_WITH_ALPHA, of_u + 2 * of_sides + 1)):
+    for share, units in (
+        (SHARE, of_u + sum(errors(plan_numerics(TrainConfig(), Size((1000, 1000))).split))),
+        (SHARE_OF_SIDES, of_u + 2 * of_sides),
+        (SHARE_WITH_ALPHA, of_u + 2 * of_sides + 1),
+    ):
         assert 0 <= 2 ** (-units / LOG_UNIT) - share < 2e-4
 
 
@@ -84,7 +89,8 @@ class Level:
         if numerics.shrunk is not None:
             distance = (LEAST_TOLD << numerics.shrunk.place) / (1 << FINER_SIDE)
             self.slack += 2 * distance * np.abs(t).max(axis=1) / np.maximum(S[:, 0], 1) + 1e-3
-        self.share = SHARE if numerics.shrunk is None else SHARE_WITH_ALPHA
+        self.shrunk = numerics.shrunk is not None
+        self.share = SHARE_WITH_ALPHA if self.shrunk else SHARE_OF_SIDES if numerics.split is None else SHARE
         self.bounded = numerics.bounded
         if self.bounded:
             B = search.bounded(numerics, sides[:, :, 0], sides[:, :, 1])
@@ -118,7 +124,7 @@ class Level:
         best, won = self.best[some], self.of_winner(self.rank)[some]
         assert (won >= self.share * best * (1 - 1e-9) - self.slack[some]).all()
         flat = self.of_winner(self.u_times_S)[some] == 0
-        if self.share == SHARE:
+        if not self.shrunk:
             assert (self.share * best[flat] <= self.slack[some][flat]).all(), "u of 0 wins over one above the slack"
 
 
@@ -182,7 +188,9 @@ TRAININGS = [
     ("data", "parameters"),
     [pytest.param(*case, id=f"{case[0].__name__} {case[1]}") for case in TRAININGS],
 )
-def test_no_winner_is_below_its_share(data, parameters, levels):
+@pytest.mark.parametrize("dealer", [True, False], ids=["with a dealer", "without"])
+def test_no_winner_is_below_its_share(monkeypatch, data, parameters, levels, dealer):
+    monkeypatch.setattr(boost, "plan_numerics", lambda *given: plan_numerics(*given).ranked(dealer))
     config = TrainConfig(**{"n_estimators": 10, "learning_rate": 0.3, "min_child_weight": 1.0, **parameters})
     boost.train(*data(), config, np.random.default_rng(1))
     for level in levels:
@@ -227,7 +235,8 @@ def test_gradients_of_a_wide_range(gradients, objective, alpha, levels):
 
 
 NUMERICS = {
-    f"{name} {rows}": plan_numerics(TrainConfig(**parameters), Size((rows, rows)))
+    f"{name}{kind} {rows}": plan_numerics(TrainConfig(**parameters), Size((rows, rows))).ranked(not kind)
+    for kind in ("", " without a dealer")
     for rows in (2, 300, 1_000_000)
     for name, parameters in {
         "plain": {},

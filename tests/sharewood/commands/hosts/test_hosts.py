@@ -255,17 +255,23 @@ def test_one_certificate_is_made_again_by_a_kept_authority(tmp_path):
         keygen(tmp_path / "ca", "party_c")
 
 
+NAMES_OF_SECTIONS = ("dealer", "parties", "link", "predict", "plan", "serve", "owners", "explore")
+
+
 def test_every_key_of_the_configuration_has_a_meaning():
     """The configuration reference of the site is generated from these lines."""
     sections = [
         HostsConfig,
-        *(vars(hosts_sections)[name] for name in ("Dealer", "Owners", "PartySection", "Predict", "Serve")),
+        *(
+            vars(hosts_sections)[name]
+            for name in ("Dealer", "LinkSection", "Owners", "PartySection", "Predict", "Serve")
+        ),
     ]
     nameless = [
         f"{section.__name__}.{name}"
         for section in (*sections, hosts_sections.PlanShape)
         for name, entry in section.model_fields.items()
-        if not entry.description and name not in ("dealer", "parties", "predict", "plan", "serve", "owners", "explore")
+        if not entry.description and name not in NAMES_OF_SECTIONS
     ]
     assert nameless == []
 
