@@ -22,19 +22,20 @@ import numpy as np
 from mpc.rounds import Round, Steps
 from protocols.ot.kernels import aes_blocks
 from protocols.ot.kernels.lpn import ROW_WEIGHT, add_rows
-from protocols.ot.softspoken import SoftSpokenReceiver, SoftSpokenSender, choices_of
-from protocols.ot.trees import Children, grow, grow_punctured, half_tree, permutation_key
+from protocols.ot.softspoken import SoftSpokenReceiver, SoftSpokenSender
+from protocols.ot.trees import Double, grow, grow_punctured, half_tree, permutation_key
 
 # t trees of 2^11 leaves, a secret of k rows, d = 10 rows per sum. lpn_estimate.py computes what attacks cost; bring it
-# up to date before every release. This is set "b11" of emp-ot v1.0.0-alpha.1 (July 2026) with k = 2^18 instead of 2^17:
-# since sums are sparse, an attack needs few columns, and at 2^17 it costs at most 2^95.
-TREES, DEPTH, SECRET = 1170, 11, 1 << 18
+# up to date before every release. This is set "b11" of emp-ot v1.0.0-alpha.1 (July 2026) with k = 2^18 instead of 2^17,
+# since sums are sparse, an attack needs few columns, and at 2^17 it costs at most 2^95; and with 1184 trees instead of
+# 1170, a multiple of 32.
+TREES, DEPTH, SECRET = 1184, 11, 1 << 18
 OUTPUTS = TREES << DEPTH
 KEPT = SECRET + TREES * DEPTH
 FRESH = OUTPUTS - KEPT
 MESSAGE_BITS = (DEPTH - 1) * TREES * 128
 # Trees that are grown together: their nodes fit into the second-level cache.
-_GROUP = 26
+_GROUP = 32
 # The number of sums whose rows are drawn together.
 _CHUNK = 1 << 12
 _NAME = "ot.ferret"
@@ -63,10 +64,10 @@ class FerretSender:
         for trees, leaves in _groups(out):
             # The first level needs no message: its nodes are q and q xor delta, and the receiver has one of them.
             leaves[0], leaves[1] = q[0, trees], q[0, trees] ^ self.delta
-            sums = grow(leaves, DEPTH - 1, self._state.children(trees))
+            sums = grow(leaves, DEPTH - 1, self._state.double(trees))
             message[:, trees] = sums[:, 0] ^ q[1:, trees]
-        out[:, 0] &= ~_LOWEST
-        self._state.encode(out)
+        # The lowest bits of q are 0.
+        self._state.encode(out, np.empty(OUTPUTS, np.uint8))
 
 
 class FerretReceiver:
@@ -81,27 +82,25 @@ class FerretReceiver:
         room, iterations = _room(count)
         (data,) = yield Round([], [len(iterations) * (DEPTH - 1) * TREES * 16], _NAME)
         messages = data.view(np.uint64).reshape(len(iterations), DEPTH - 1, TREES, 2)
-        for message, out in zip(messages, iterations, strict=True):
-            self._iterate(message, out)
-        blocks = room[:-KEPT]
-        return choices_of(blocks), blocks
+        choices = np.empty(len(room), np.uint8)
+        for i, (message, out) in enumerate(zip(messages, iterations, strict=True)):
+            self._iterate(message, out, choices[i * FRESH :][:OUTPUTS])
+        return choices[:-KEPT], room[:-KEPT]
 
-    def _iterate(self, message: np.ndarray, out: np.ndarray) -> None:
-        t = self._state.q_or_t
+    def _iterate(self, message: np.ndarray, out: np.ndarray, choices: np.ndarray) -> None:
+        t, noise = self._state.q_or_t, []
         # It knows the side of its choice bit at each level, so the path to the missing leaf takes the other side.
         sides, every = (t[:, :, 0] & _LOWEST).astype(np.int64), np.arange(_GROUP)
         for trees, leaves in _groups(out):
             side = sides[:, trees]
             first = side[0]
             leaves[first, every], leaves[1 - first, every] = t[0, trees], 0
-            sums, children = message[:, trees] ^ t[1:, trees], self._state.children(trees)
-            missing = grow_punctured(leaves, 1 - first, side[1:], sums, children)
+            sums, double = message[:, trees] ^ t[1:, trees], self._state.double(trees)
             # The leaves of a tree sum to delta, so the known ones sum to q xor delta of the missing one.
-            at_noise = np.bitwise_xor.reduce(leaves, axis=0)
-            leaves[:, :, 0] &= ~_LOWEST
-            leaves[missing, every] = at_noise
-            leaves[missing, every, 0] |= _LOWEST
-        self._state.encode(out)
+            missing, known = grow_punctured(leaves, 1 - first, side[1:], sums, double)
+            leaves[missing, every] = known
+            noise.append(trees.start << DEPTH | missing * _GROUP + every)
+        self._state.encode(out, choices, np.concatenate(noise))
 
 
 def set_up_sender(session: bytes, start: SoftSpokenSender) -> Steps[FerretSender]:
@@ -127,17 +126,24 @@ class _State:
         """The kept blocks for the trees, by level and tree: uint64[DEPTH, TREES, 2]."""
         return self._kept[SECRET:].reshape(DEPTH, TREES, 2)
 
-    def children(self, trees: slice) -> Children:
-        """Return the children of nodes under the permutation of one group of trees."""
+    def double(self, trees: slice) -> Double:
+        """Return how nodes double under the permutation of one group of trees."""
         return half_tree(permutation_key(self._session, f"trees {self._iteration} {trees.start}"))
 
-    def encode(self, out: np.ndarray) -> None:
-        """Add to the leaves the image of the secret under a public random code; keep the last COTs."""
+    def encode(self, out: np.ndarray, choices: np.ndarray, noise: np.ndarray | None = None) -> None:
+        """Add to the leaves, without their lowest bits, the image of the secret under a public random code.
+
+        Choice bits are the lowest ones, and the other bit where there is noise. The last COTs are kept.
+        """
         key = np.frombuffer(permutation_key(self._session, f"code {self._iteration}"), np.uint64)
         schedules, words = aes_blocks.schedules(key[None]), np.empty((1, _CHUNK * ROW_WEIGHT // 4, 2), np.uint64)
-        for i, chunk in enumerate(np.split(out, OUTPUTS // _CHUNK)):
+        rows = words.reshape(-1).view(np.uint32).reshape(_CHUNK, ROW_WEIGHT)
+        for i, start in enumerate(range(0, OUTPUTS, _CHUNK)):
             aes_blocks.counters(schedules, i * words.shape[1], words)
-            add_rows(chunk, self._kept[:SECRET], words.reshape(-1).view(np.uint32).reshape(_CHUNK, ROW_WEIGHT))
+            add_rows(out[start : start + _CHUNK], self._kept[:SECRET], rows, choices[start : start + _CHUNK])
+        if noise is not None:
+            out[noise, 0] ^= _LOWEST
+            choices[noise] ^= 1
         self._kept, self._iteration = out[FRESH:].copy(), self._iteration + 1
 
 

@@ -18,9 +18,9 @@ import numpy as np
 from mpc.rounds import Round, Steps
 from protocols.ot.base import receive_base, send_base
 from protocols.ot.kernels import aes_blocks
-from protocols.ot.kernels.fold import fold
+from protocols.ot.kernels.fold import fold_streams
 from protocols.ot.kernels.transpose import transpose
-from protocols.ot.trees import Children, ggm, grow, grow_punctured, permutation_key
+from protocols.ot.trees import Double, ggm, grow, grow_punctured, permutation_key
 
 # Bits of the field: 4 gives 31 bits per COT on the wire; 8 gives 15, for four times the AES
 # (docs/oblivious_transfer.md).
@@ -88,15 +88,14 @@ class _Streams:
 
     def __init__(self, leaves: np.ndarray) -> None:
         self._schedules = aes_blocks.schedules(np.ascontiguousarray(leaves.swapaxes(0, 1)).reshape(-1, 2))
-        self._words = np.empty((self._schedules.shape[0], _WORDS // 2, 2), np.uint64)
+        self._blocks = np.empty((leaves.shape[0], _WORDS // 2, 2), np.uint64)
         self._counter = 0
 
     def fold(self, sums: np.ndarray, planes: np.ndarray) -> None:
         """Draw the next batch of words and fold it (see `kernels/fold.py`)."""
         assert self._counter < 1 << 63, "the counter must not wrap around, or a pad would repeat"
-        aes_blocks.counters(self._schedules, self._counter, self._words)
-        self._counter += self._words.shape[1]
-        fold(self._words.reshape(TREES, -1, _WORDS), sums, planes)
+        fold_streams(self._schedules, self._counter, self._blocks, sums, planes)
+        self._counter += self._blocks.shape[1]
 
 
 def set_up_sender(session: bytes, draw: Callable[[int], bytes]) -> Steps[SoftSpokenSender]:
@@ -109,7 +108,7 @@ def set_up_sender(session: bytes, draw: Callable[[int], bytes]) -> Steps[SoftSpo
     masked = data.view(np.uint64).reshape(128, 2, 2)[np.arange(128), 1 - path.reshape(-1)]
     sums = (masked ^ keys).reshape(TREES, FIELD_BITS, 2).swapaxes(0, 1)
     leaves = np.zeros((1 << FIELD_BITS, TREES, 2), np.uint64)
-    missing = grow_punctured(leaves, np.zeros(TREES, np.int64), 1 - path.T, sums, _children(session))
+    missing, _ = grow_punctured(leaves, np.zeros(TREES, np.int64), 1 - path.T, sums, _double(session))
     by_difference = np.arange(1 << FIELD_BITS)[:, None] ^ missing
     return SoftSpokenSender(delta, leaves[by_difference, np.arange(TREES)])
 
@@ -118,7 +117,7 @@ def set_up_receiver(session: bytes, draw: Callable[[int], bytes]) -> Steps[SoftS
     """Set up the receiver of `set_up_sender`."""
     leaves = np.empty((1 << FIELD_BITS, TREES, 2), np.uint64)
     leaves[0] = np.frombuffer(draw(16 * TREES), np.uint64).reshape(TREES, 2)
-    sums = grow(leaves, FIELD_BITS, _children(session))
+    sums = grow(leaves, FIELD_BITS, _double(session))
     keys = yield from send_base(128, session)
     masked = sums.transpose(2, 0, 1, 3).reshape(128, 2, 2) ^ keys
     yield Round([masked.reshape(-1).view(np.uint8)], [], _NAME)
@@ -130,7 +129,7 @@ def choices_of(blocks: np.ndarray) -> np.ndarray:
     return blocks.view(np.uint8)[:, 0] & np.uint8(1)
 
 
-def _children(session: bytes) -> Children:
+def _double(session: bytes) -> Double:
     return ggm(permutation_key(session, "seeds"))
 
 

@@ -25,7 +25,7 @@ from mpc.offline.transfers import Correlated, MaskedMessage, Transfer, TransferR
 from mpc.rings import GF2, AnyRing
 from mpc.rounds import Round, Steps, parallel
 from mpc.words import U8, U64, pack_bits, packed_size, unpack_bits
-from protocols.ot.pads import pads
+from protocols.ot.pads import pads, pads_of_both
 
 
 class Sender(Protocol):
@@ -104,6 +104,7 @@ class Transfers:
         """
         mine, theirs = (_grouped(transfers, chooser) for chooser in (self.rank, 1 - self.rank))
         kept, given = (_correlated(transfers, chooser) for chooser in (self.rank, 1 - self.rank))
+        own_key, theirs_key = self.keys[self.rank], self.keys[1 - self.rank]
         chosen = sum(group.count for group in mine) + sum(one.count for one in kept.values())
         sent = sum(group.count for group in theirs) + sum(one.count for one in given.values())
         self.used += chosen + sent
@@ -115,9 +116,7 @@ class Transfers:
         wishes = yield Round(
             [pack_bits(choices ^ bits)] if chosen else [], [packed_size(sent, 1)] if sent else [], "choices"
         )
-        if sent:
-            flips = unpack_bits(wishes[0], (sent,)).astype(U64)
-            blocks = blocks ^ flips[:, None] * self.sender.delta
+        flips, delta = unpack_bits(wishes[0], (sent,)) if sent else np.zeros(0, U8), self.sender.delta
         shares = {
             number: np.zeros((0, one.width), one.ring.dtype)
             for number, one in enumerate(transfers)
@@ -126,16 +125,15 @@ class Transfers:
         told = [(number, asked) for number, asked in enumerate(transfers) if isinstance(asked, MaskedMessage)]
         messages, start = [], 0
         for group in theirs:
-            own = blocks[start : start + group.count]
-            zero, other = (
-                _pads(b, first_sent + start, group, self.keys[1 - self.rank]) for b in (own, own ^ self.sender.delta)
-            )
-            ring = group.ring
+            of, ring = slice(start, start + group.count), group.ring
+            both = pads_of_both(blocks[of], flips[of], delta, first_sent + start, group.pad_words, theirs_key)
+            zero, other = (group.as_words(pads) for pads in both)
             messages += ring.pack(ring.add(ring.subtract(zero, other), group.words))
             group.spread(shares, ring.subtract(np.zeros_like(zero), zero))
             start += group.count
         for number, one in given.items():
-            shares[number] = blocks[start : start + one.count]
+            of = slice(start, start + one.count)
+            shares[number] = blocks[of] ^ flips[of, None].astype(U64) * delta
             start += one.count
         sizes = [size for group in mine for size in group.ring.sizes((group.count, group.width))]
         for number, asked in told:
@@ -149,7 +147,8 @@ class Transfers:
         for group in mine:
             ring, shape = group.ring, (group.count, group.width)
             words = ring.unpack([next(answer) for _ in ring.sizes(shape)], shape)
-            pad = _pads(received[start : start + group.count], first_chosen + start, group, self.keys[self.rank])
+            made = pads(received[start : start + group.count], first_chosen + start, group.pad_words, own_key)
+            pad = group.as_words(made)
             group.spread(shares, ring.add(pad, words * group.choices[:, None].astype(ring.dtype)))
             start += group.count
         for number, one in kept.items():
@@ -198,6 +197,22 @@ class _Group:
     def count(self) -> int:
         return self.ends[-1]
 
+    @property
+    def _pad_bytes(self) -> int:
+        return -(-self.width // 8) if self.ring == GF2 else self.width * self.ring.dtype.itemsize
+
+    @property
+    def pad_words(self) -> int:
+        """The words that a pad has at least."""
+        return -(-self._pad_bytes // U64.itemsize)
+
+    def as_words(self, pads: np.ndarray) -> np.ndarray:
+        """Pads, uint64[count, pad_words] -> elements of the ring, [count, width]."""
+        data = pads.view(U8)[:, : self._pad_bytes]
+        if self.ring == GF2:
+            return np.unpackbits(data, axis=1, count=self.width, bitorder="little")
+        return np.ascontiguousarray(data).view(self.ring.dtype).reshape(len(pads), self.width)
+
     def spread(self, shares: dict[int, np.ndarray], whole: np.ndarray) -> None:
         """Store each transfer's part of `whole` under its number."""
         for number, part in zip(self.numbers, np.split(whole, self.ends[:-1]), strict=True):
@@ -233,15 +248,6 @@ def _grouped(transfers: Sequence[TransferRequest], chooser: int) -> list[_Group]
             )
         )
     return groups
-
-
-def _pads(blocks: np.ndarray, first: int, group: _Group, key: bytes) -> np.ndarray:
-    """Return a pad for the words of each transfer, [count, width]."""
-    size = -(-group.width // 8) if group.ring == GF2 else group.width * group.ring.dtype.itemsize
-    data = pads(blocks, first, -(-size // U64.itemsize), key).view(U8)[:, :size]
-    if group.ring == GF2:
-        return np.unpackbits(data, axis=1, count=group.width, bitorder="little")
-    return np.ascontiguousarray(data).view(group.ring.dtype).reshape(len(blocks), group.width)
 
 
 def payload(asked: TransferRequest) -> tuple[int, int]:

@@ -90,16 +90,16 @@ class SeedTrees:
     def _grown(self, trees: slice) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the leaves and, if all are known, the sums of the left nodes."""
         first, levels = self.first[trees], self.depth - 1
-        children = half_tree(permutation_key(self.key, f"seeds from {trees.start}"))
+        double = half_tree(permutation_key(self.key, f"seeds from {trees.start}"))
         leaves = np.empty((1 << self.depth, len(first), 2), U64)
         if self.delta is not None:
             leaves[0], leaves[1] = first, first ^ self.delta
-            return leaves, grow(leaves, levels, children)[:, 0]
+            return leaves, grow(leaves, levels, double)[:, 0]
         assert self.path is not None
         sides = (self.path[trees] >> np.arange(self.depth)[:, None] & 1).astype(U8)
         every = np.arange(len(first))
         leaves[1 - sides[0], every], leaves[sides[0], every] = first, 0
-        grow_punctured(leaves, sides[0].astype(np.int64), 1 - sides[1:], self.sums[:, trees], children)
+        grow_punctured(leaves, sides[0].astype(np.int64), 1 - sides[1:], self.sums[:, trees], double)
         return leaves, None
 
 

@@ -150,18 +150,6 @@ def _stream(schedule: np.ndarray, part: np.uint64, first: np.uint64, out: np.nda
 
 
 @numba.njit(cache=True, nogil=True)
-def _hashes(blocks: np.ndarray, keys: np.ndarray, out: np.ndarray) -> None:
-    source, flat, rest, none = blocks.reshape(-1), out.reshape(-1), np.zeros(32, np.uint64), np.uint64(0)
-    whole = source.size // 32 * 32
-    for i in range(0, whole, 32):
-        _hash(flat, i, source, i, keys, 0, none, none)
-    if whole < source.size:
-        rest[: source.size - whole] = source[whole:]
-        _hash(rest, 0, rest, 0, keys, 0, none, none)
-        flat[whole:] = rest[: source.size - whole]
-
-
-@numba.njit(cache=True, nogil=True)
 def _tweaked_hashes(blocks: np.ndarray, first: np.uint64, keys: np.ndarray, out: np.ndarray) -> None:
     source, flat, words = blocks.reshape(-1), out.reshape(-1), out.shape[1]
     hashed, rest = np.empty(32, np.uint64), np.zeros(32, np.uint64)
@@ -181,6 +169,35 @@ def _tweaked_hashes(blocks: np.ndarray, first: np.uint64, keys: np.ndarray, out:
             if word + 1 < words:
                 for b in range(size):
                     flat[to + words * b + 1] = hashed[2 * b + 1]
+
+
+@numba.njit(cache=True, nogil=True)
+def _hashes_of_both(
+    blocks: np.ndarray,
+    flips: np.ndarray,
+    delta: np.ndarray,
+    first: np.uint64,
+    keys: np.ndarray,
+    zero: np.ndarray,
+    other: np.ndarray,
+) -> None:
+    """Compute `tweaked_hashes` of x xor flip delta in zero, and of that xor delta in other."""
+    words = zero.shape[1]
+    one, two, hashed = np.zeros(32, np.uint64), np.zeros(32, np.uint64), np.empty(32, np.uint64)
+    for start in range(0, blocks.shape[0], 16):
+        size, number = min(16, blocks.shape[0] - start), first + np.uint64(start)
+        for b in range(size):
+            mask = -np.uint64(flips[start + b])
+            for w in range(2):
+                x = blocks[start + b, w] ^ (delta[w] & mask)
+                one[2 * b + w], two[2 * b + w] = x, x ^ delta[w]
+        for word in range(0, words, 2):
+            for inputs, out in ((one, zero), (two, other)):
+                _hash_numbered(hashed, 0, inputs, 0, keys, 0, number, np.uint64(word // 2))
+                for b in range(size):
+                    out[start + b, word] = hashed[2 * b]
+                    if word + 1 < words:
+                        out[start + b, word + 1] = hashed[2 * b + 1]
 
 
 def schedules(keys: np.ndarray) -> np.ndarray:
@@ -204,15 +221,6 @@ def stream(schedule: np.ndarray, part: int, first: int, out: np.ndarray) -> None
     _stream(schedule, np.uint64(part), np.uint64(first), out)
 
 
-def hashes(blocks: np.ndarray, schedule: np.ndarray) -> np.ndarray:
-    """blocks x uint64[n, 2] -> pi(s(x)) xor s(x), of the same shape, pi = AES under one key."""
-    if not HAS_AES_NI:
-        return hashes_portably(blocks, None, 2, schedule)
-    out = np.empty_like(blocks)
-    _hashes(blocks, schedule, out)
-    return out
-
-
 def tweaked_hashes(blocks: np.ndarray, first: int, words: int, schedule: np.ndarray) -> np.ndarray:
     """blocks x uint64[n, 2] -> the words of pi(s(x) xor (first + i, j)) xor s(x), j = 0, 1, .., as uint64[n, words]."""
     if not HAS_AES_NI:
@@ -220,6 +228,23 @@ def tweaked_hashes(blocks: np.ndarray, first: int, words: int, schedule: np.ndar
     out = np.empty((blocks.shape[0], words), np.uint64)
     _tweaked_hashes(blocks, np.uint64(first), schedule, out)
     return out
+
+
+def hashes_of_both(
+    blocks: np.ndarray,
+    flips: np.ndarray,
+    delta: np.ndarray,
+    first: int,
+    schedule: np.ndarray,
+    zero: np.ndarray,
+    other: np.ndarray,
+) -> None:
+    """Write `tweaked_hashes` of x xor flip delta to zero, and of that xor delta to other, uint64[n, words] each."""
+    if HAS_AES_NI:
+        _hashes_of_both(blocks, flips, delta, np.uint64(first), schedule, zero, other)
+        return
+    flipped = blocks ^ flips.astype(np.uint64)[:, None] * delta
+    zero[:], other[:] = (hashes_portably(x, first, zero.shape[1], schedule) for x in (flipped, flipped ^ delta))
 
 
 def counters_portably(schedules: np.ndarray, first: int, out: np.ndarray) -> None:
@@ -231,7 +256,7 @@ def counters_portably(schedules: np.ndarray, first: int, out: np.ndarray) -> Non
 
 
 def hashes_portably(blocks: np.ndarray, first: int | None, words: int, key: np.ndarray) -> np.ndarray:
-    """`tweaked_hashes`, or, without `first`, `hashes`, with `cryptography`."""
+    """`tweaked_hashes` with `cryptography`; without `first`, pi(s(x)) xor s(x), uint64[n, 2]."""
     linear = np.stack([blocks[:, 0] ^ blocks[:, 1], blocks[:, 0]], axis=1)
     inputs = np.repeat(linear[:, None], (words + 1) // 2, axis=1)
     tweaks = np.zeros_like(inputs)

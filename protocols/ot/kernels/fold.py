@@ -8,7 +8,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from protocols.ot.kernels import COMPILES
+from mpc.kernels.aes import HAS_AES_NI
+from protocols.ot.kernels import COMPILES, aes_blocks
 
 
 @numba.njit(cache=True, nogil=True)
@@ -49,6 +50,31 @@ def _add(
         low[w] ^= a ^ c
         high[w] ^= b ^ c
         none[w] ^= a ^ b ^ c
+
+
+@numba.njit(cache=True, nogil=True)
+def _fold_streams(
+    schedules: np.ndarray, first: np.uint64, blocks: np.ndarray, sums: np.ndarray, planes: np.ndarray
+) -> None:
+    """`fold_streams`, whose words, a tree at a time, go through blocks uint64[2^k, W / 2, 2]."""
+    trees, leaves = sums.shape[0], blocks.shape[0]
+    levels = planes.shape[0] // trees
+    for j in range(trees):
+        aes_blocks._counters(schedules[leaves * j : leaves * (j + 1)], first, blocks)
+        fold_compiled(blocks.reshape(1, leaves, -1), sums[j : j + 1], planes[levels * j : levels * (j + 1)])
+
+
+def fold_streams(schedules: np.ndarray, first: int, blocks: np.ndarray, sums: np.ndarray, planes: np.ndarray) -> None:
+    """Fold the words of AES in counter mode, from counter `first` on: a schedule per tree and leaf, in this order.
+
+    sums uint64[T, W] and planes uint64[T k, W] are those of `fold`; blocks uint64[2^k, W / 2, 2] is room for words.
+    """
+    if HAS_AES_NI:
+        _fold_streams(schedules, np.uint64(first), blocks, sums, planes)
+        return
+    words = np.empty((len(schedules), *blocks.shape[1:]), np.uint64)
+    aes_blocks.counters(schedules, first, words)
+    fold(words.reshape(len(sums), len(blocks), -1), sums, planes)
 
 
 def fold_plainly(words: np.ndarray, sums: np.ndarray, planes: np.ndarray) -> None:

@@ -36,7 +36,7 @@ def test_extensions_are_those_of_the_target(triple, features, expected):
 PROBE = """
 import numpy as np
 from mpc.kernels import aes
-from protocols.ot.kernels import aes_blocks, leaf_words
+from protocols.ot.kernels import aes_blocks, children, leaf_words
 rng = np.random.default_rng(1)
 key, blocks = bytes(range(16)), rng.integers(0, 2**64, (37, 2), np.uint64)
 assert np.array_equal(aes.expand(blocks, (0, 1), key), aes.expand_portably(blocks, np.arange(2, dtype=np.uint64), key))
@@ -46,7 +46,9 @@ made, wanted = np.empty((2, 1, 37, 2), np.uint64)
 aes_blocks.counters(schedules, 5, made)
 aes_blocks.counters_portably(keys, 5, wanted)
 assert np.array_equal(made, wanted)
-assert np.array_equal(aes_blocks.hashes(blocks, schedule), aes_blocks.hashes_portably(blocks, None, 2, keys[0]))
+leaves, sums = np.concatenate([blocks, blocks]).reshape(2, 37, 2), np.empty((2, 37, 2), np.uint64)
+children.double(leaves, 1, schedule, sums)
+assert np.array_equal(leaves[0], aes_blocks.hashes_portably(blocks, None, 2, keys[0]))
 assert np.array_equal(
     aes_blocks.tweaked_hashes(blocks, 7, 3, schedule), aes_blocks.hashes_portably(blocks, 7, 3, keys[0])
 )

@@ -113,8 +113,9 @@ def flipped(sums, arguments):
     return sums ^ np.uint64(2)
 
 
-def beside(missing, arguments):
-    return missing ^ 1
+def beside(grown, arguments):
+    missing, known = grown
+    return missing ^ 1, known
 
 
 def flipped_if_subtracted(keys, arguments):

@@ -36,19 +36,17 @@ CALLS = {
         for w in (1, 6)
     ],
     fold._add: [tuple(words(6, 5))],
-    children.put_children_compiled: [tuple(words(n, 3) for n in (8, 4, 4, 2))],
-    children._put: [tuple(words(3, 5))],
+    children._put: [tuple(words(5, 32))],
     leaf_words._add: [
         (words(32), 20, words(32), words(40)),
         (words(16).view(np.uint32), 32, *words(2, 16).view(np.uint32)),
     ],
     leaf_words.add_at_compiled: [(words(5, 3), np.array([4, 0, 4, 2]), words(4, 3))],
-    lpn.add_rows_compiled: [(words(7, 2), words(64, 2), words(7, 5).view(np.uint32))],
+    lpn.add_rows_compiled: [(words(7, 2), words(64, 2), words(7, 5).view(np.uint32), np.empty(7, np.uint8))],
 }
 TWINS = {
     transpose.transpose_compiled: transpose.transpose_plainly,
     fold.fold_compiled: fold.fold_plainly,
-    children.put_children_compiled: children.put_children_plainly,
     leaf_words.add_at_compiled: leaf_words.add_at_plainly,
     lpn.add_rows_compiled: lpn.add_rows_plainly,
 }
@@ -61,7 +59,7 @@ def test_every_kernel_is_here():
         if info.name != "aes_blocks":
             module = importlib.import_module(f"protocols.ot.kernels.{info.name}")
             kernels |= {v for v in vars(module).values() if isinstance(v, CPUDispatcher)}
-    assert kernels == {leaf_words._add_words, *CALLS}
+    assert kernels == {leaf_words._add_words, children._double, fold._fold_streams, *CALLS}
 
 
 @pytest.mark.parametrize("kernel", CALLS, ids=lambda k: k.__name__)
@@ -99,7 +97,9 @@ def test_aes_on_known_answers():
     (schedule,) = aes_blocks.schedules(block("000102030405060708090a0b0c0d0e0f")[None])
     plain = block("00112233445566778899aabbccddeeff")
     x = np.array([plain[1], plain[0] ^ plain[1]])
-    hashed = aes_blocks.hashes(np.tile(x, (17, 1)), schedule) ^ plain
+    leaves = np.tile(x, (2, 17, 1))
+    children.double(leaves, 1, schedule, np.empty((2, 17, 2), np.uint64))
+    hashed = leaves[0] ^ plain
     assert {row.tobytes().hex() for row in hashed} == {"69c4e0d86a7b0430d8cdb78070b4c55a"}
 
 
@@ -111,7 +111,6 @@ def test_aes_agrees_with_cryptography(count):
     aes_blocks.counters(schedules, 2**40 + 3, compiled)
     aes_blocks.counters_portably(keys, 2**40 + 3, plain)
     assert np.array_equal(compiled, plain)
-    assert np.array_equal(aes_blocks.hashes(blocks, schedules[0]), aes_blocks.hashes_portably(blocks, None, 2, keys[0]))
     for size in (1, 2, 3, 6):
         assert np.array_equal(
             aes_blocks.tweaked_hashes(blocks, 2**63, size, schedules[1]),
@@ -161,3 +160,18 @@ def test_nothing_compiled():
     """Check correlated OTs and pads without compilation, so that every twin replaces its kernel."""
     program = "from tests.protocols.ot.pairs import check_everything; check_everything()"
     subprocess.run([sys.executable, "-c", program], env=os.environ | {"NUMBA_DISABLE_JIT": "1"}, check=True)
+
+
+@pytest.mark.parametrize("trees", [1, 7, 16, 26, 32])
+def test_trees_double_in_place(trees):
+    """Hashes of 16 blocks, wherever a level of the trees ends among them."""
+    for size in (1, 2, 8):
+        (schedule,) = aes_blocks.schedules(words(1, 2))
+        leaves = words(2 * size, trees, 2)
+        compiled, plain = leaves.copy(), leaves.copy()
+        sums, others = np.empty((2, 2, trees, 2), np.uint64)
+        children.double(compiled, size, schedule, sums)
+        children.double_portably(plain, size, schedule, others)
+        assert np.array_equal(compiled, plain) and np.array_equal(sums, others)
+        left = aes_blocks.hashes_portably(leaves[:size].reshape(-1, 2), None, 2, schedule).reshape(size, trees, 2)
+        assert np.array_equal(compiled[:size], left) and np.array_equal(compiled[size:], leaves[:size] ^ left)

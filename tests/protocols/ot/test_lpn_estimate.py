@@ -53,9 +53,10 @@ def system(instance, seed):
     secret = rng.integers(0, 2, (instance.secret, 2), np.uint64)
     blocks = np.zeros((instance.outputs, 2), np.uint64)
     places = np.arange(instance.trees) * instance.block + rng.integers(0, instance.block, instance.trees)
-    blocks[places, 0] = 1
-    add_rows(blocks, secret, choices)
-    return choices % np.uint32(instance.secret), blocks[:, 0].astype(np.uint8), secret[:, 0].astype(np.uint8)
+    # The lowest bits of blocks are cleared, so the sums are those of the next bits.
+    blocks[places, 0] = 2
+    add_rows(blocks, secret << np.uint64(1), choices, np.empty(instance.outputs, np.uint8))
+    return choices % np.uint32(instance.secret), (blocks[:, 0] >> 1).astype(np.uint8), secret[:, 0].astype(np.uint8)
 
 
 def solved(rows, right, columns):

@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from protocols.ot.kernels import aes_blocks
-from protocols.ot.pads import pads
+from protocols.ot.pads import pads, pads_of_both
 
 RNG = np.random.default_rng(9)
 KEY = bytes(range(16))
@@ -86,3 +86,16 @@ def test_a_fault_in_the_hash_is_seen(monkeypatch):
     monkeypatch.setattr(aes_blocks, "tweaked_hashes", lambda blocks, first, *rest: plain(blocks, 0, *rest))
     with pytest.raises(AssertionError):
         test_a_pad_depends_only_on_its_block_and_number(5 * EPOCH, 1)
+
+
+@pytest.mark.parametrize("words", [1, 2, 3, 40])
+def test_pads_of_both_blocks(words):
+    """Over the end of a period, for any number of blocks."""
+    rng = np.random.default_rng(5)
+    for count in (0, 1, 16, 45):
+        blocks, delta = rng.integers(0, 2**63, (count, 2), np.uint64), rng.integers(0, 2**63, 2, np.uint64)
+        flips = rng.integers(0, 2, count).astype(np.uint8)
+        zero, other = pads_of_both(blocks, flips, delta, (1 << 14) - 9, words, bytes(16))
+        flipped = blocks ^ flips[:, None].astype(np.uint64) * delta
+        for found, of in ((zero, flipped), (other, flipped ^ delta)):
+            assert np.array_equal(found, pads(of, (1 << 14) - 9, words, bytes(16)))

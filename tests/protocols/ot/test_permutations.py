@@ -12,8 +12,8 @@ from mpc.rings import Z32
 from mpc.words import U64
 from protocols.offline.pairwise import seed_histograms
 from protocols.offline.pairwise.operands import Operands
-from protocols.ot import ferret, trees
-from protocols.ot.kernels import aes_blocks
+from protocols.ot import ferret
+from protocols.ot.kernels import aes_blocks, children
 from protocols.ot.pads import pads
 from tests.mpc.offline.ideal_transfers import DELTAS, made_by
 
@@ -27,15 +27,14 @@ def hashed(monkeypatch):
     """Count the blocks hashed under each key, in trees and in pads, without hashing them."""
     counts = Counter()
 
-    def hashes(blocks, schedule):
-        counts[schedule.tobytes()] += len(blocks)
-        return blocks.copy()
+    def double(leaves, size, schedule, sums):
+        counts[schedule.tobytes()] += size * leaves.shape[1]
 
     def tweaked_hashes(blocks, first, words, schedule):
         counts[schedule.tobytes()] += len(blocks) * -(-words // 2)
         return np.zeros((len(blocks), words), U64)
 
-    monkeypatch.setattr(aes_blocks, "hashes", hashes)
+    monkeypatch.setattr(children, "double", double)
     monkeypatch.setattr(aes_blocks, "tweaked_hashes", tweaked_hashes)
     return counts
 
@@ -62,7 +61,6 @@ def test_pads(hashed, numbers, words):
 def test_seed_histograms(hashed, monkeypatch):
     """The tree of 1024 bins, and vectors without end: per tree, one leaf is missing."""
     vectors, rows, bins = 5_000, 300, 1024
-    monkeypatch.setattr(trees, "put_children", lambda *_: None)
 
     def add_words(leaves, schedule, first, by_leaf, by_tree):
         hashed[schedule.tobytes()] += leaves.shape[1] * by_leaf.shape[1]

@@ -68,15 +68,26 @@ def test_shares_add_up_in_every_ring_and_direction():
             assert np.array_equal(whole & mask, wanted & mask)
 
 
-def test_no_number_is_hashed_twice_under_a_key(monkeypatch):
-    hashed = []
-    real = module.pads
+@pytest.fixture
+def hashed(monkeypatch):
+    """Collect what is hashed for pads: the key, the number of the first block, and the blocks."""
+    hashed, one, two = [], module.pads, module.pads_of_both
 
     def noted(blocks, first, words, key):
         hashed.append((key, first, blocks.copy()))
-        return real(blocks, first, words, key)
+        return one(blocks, first, words, key)
+
+    def both_noted(blocks, flips, delta, first, words, key):
+        flipped = blocks ^ flips[:, None].astype(np.uint64) * delta
+        hashed.extend([(key, first, flipped), (key, first, flipped ^ delta)])
+        return two(blocks, flips, delta, first, words, key)
 
     monkeypatch.setattr(module, "pads", noted)
+    monkeypatch.setattr(module, "pads_of_both", both_noted)
+    return hashed
+
+
+def test_no_number_is_hashed_twice_under_a_key(hashed):
     both([[some(c, ring, n, 2) for c in (0, 1) for ring in (GF2, Z32) for n in (3, 40)] for _ in range(4)])
     seen = {}
     for key, first, blocks in hashed:
@@ -86,9 +97,7 @@ def test_no_number_is_hashed_twice_under_a_key(monkeypatch):
     assert len(seen) == 2 * 4 * 2 * 43 and all(len(blocks) == 2 for blocks in seen.values())
 
 
-def test_requested_blocks_differ_by_delta_and_are_not_hashed(monkeypatch):
-    hashed, real = [], module.pads
-    monkeypatch.setattr(module, "pads", lambda blocks, *rest: hashed.append(blocks.copy()) or real(blocks, *rest))
+def test_requested_blocks_differ_by_delta_and_are_not_hashed(hashed):
     choices = RNG.integers(0, 2, (2, 50)).astype(np.uint8)
 
     def program(transfers, endpoint):
@@ -105,7 +114,9 @@ def test_requested_blocks_differ_by_delta_and_are_not_hashed(monkeypatch):
         assert x.shape == y.shape == (50, 2)
         assert np.array_equal(x ^ y, choices[i % 2][:, None] * (delta if i % 2 else other))
     blocks = {block.tobytes() for several in (*first, *second) for block in several}
-    assert len(blocks) > 200 and hashed and not blocks & {block.tobytes() for several in hashed for block in several}
+    assert (
+        len(blocks) > 200 and hashed and not blocks & {block.tobytes() for *_, several in hashed for block in several}
+    )
 
 
 def test_messages_arrive():
