@@ -162,7 +162,8 @@ def chosen(
 
     `summed`: return the sum along the first axis.
     """
-    whole = [np.broadcast_to(w, product.shape) for w in (c, d, lifted, a)]
+    # An array that is broadcast cannot be written, for which a kernel would be compiled again.
+    whole = [w if w.shape == product.shape else np.broadcast_to(w, product.shape) for w in (c, d, lifted, a)]
     out = np.zeros(product.shape[summed:], product.dtype)
     for some in pieces(len(product), product[:1].nbytes):
         opened_b, opened_x, beta, mask, both_masks = (

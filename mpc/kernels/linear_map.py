@@ -14,63 +14,7 @@ from mpc.kernels.parity import parity
 BLOCK = 32  # must be a multiple of 4
 
 
-@numba.njit(cache=True, nogil=True)
-def ring_product(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """matrix [n_in, n_out], vectors [v, n_in] of one unsigned dtype -> vectors @ matrix, [v, n_out]."""
-    out = np.zeros((vectors.shape[0], matrix.shape[1]), matrix.dtype)
-    add_ring_product(out, matrix, vectors)
-    return out
-
-
-@numba.njit(cache=True, nogil=True)
-def ring_products(vectors: np.ndarray, matrices: np.ndarray) -> np.ndarray:
-    """vectors [b, v, k], matrices [b, k, m] of one unsigned dtype -> their products, [b, v, m]."""
-    out = np.zeros((vectors.shape[0], vectors.shape[1], matrices.shape[2]), matrices.dtype)
-    for i in range(vectors.shape[0]):
-        add_ring_product(out[i], matrices[i], vectors[i])
-    return out
-
-
-@numba.njit(cache=True, nogil=True)
-def add_ring_product(out: np.ndarray, matrix: np.ndarray, vectors: np.ndarray) -> None:
-    """Add `ring_product` to `out`. Each word read is used for four inputs of four vectors."""
-    count, n_in = vectors.shape
-    fours, last = count - count % 4, n_in - 1
-    for start in range(0, n_in, BLOCK):
-        stop = min(start + BLOCK, n_in)
-        for v in range(0, fours, 4):
-            first, second, third, fourth = out[v], out[v + 1], out[v + 2], out[v + 3]
-            for i in range(start, stop, 4):
-                p, q = _four(vectors[v], i), _four(vectors[v + 1], i)
-                r, s = _four(vectors[v + 2], i), _four(vectors[v + 3], i)
-                line = matrix[i], matrix[min(i + 1, last)], matrix[min(i + 2, last)], matrix[min(i + 3, last)]
-                for k in range(matrix.shape[1]):
-                    a, b, c, d = line[0][k], line[1][k], line[2][k], line[3][k]
-                    first[k] += p[0] * a + p[1] * b + p[2] * c + p[3] * d
-                    second[k] += q[0] * a + q[1] * b + q[2] * c + q[3] * d
-                    third[k] += r[0] * a + r[1] * b + r[2] * c + r[3] * d
-                    fourth[k] += s[0] * a + s[1] * b + s[2] * c + s[3] * d
-        for v in range(fours, count):
-            row = out[v]
-            for i in range(start, stop):
-                factor = vectors[v, i]
-                line_of_one = matrix[i]
-                for k in range(matrix.shape[1]):
-                    row[k] += factor * line_of_one[k]
-
-
-@numba.njit(cache=True, nogil=True)
-def add_block_products(out: np.ndarray, matrix: np.ndarray, vectors: np.ndarray, first: int, block: int) -> None:
-    """Add `ring_product`s of blocks of rows to `out`, [blocks, v, n_out]. `matrix` and `vectors` begin at a row."""
-    start = 0
-    while start < matrix.shape[0]:
-        number = (first + start) // block
-        stop = min(matrix.shape[0], (number + 1) * block - first)
-        add_ring_product(out[number], matrix[start:stop], np.ascontiguousarray(vectors[:, start:stop]))
-        start = stop
-
-
-@numba.njit(cache=True, nogil=True)
+@numba.njit(inline="always")
 def _four(vector: np.ndarray, i: int) -> tuple[int, int, int, int]:
     """Return four words from place i on, 0 beyond the end."""
     n, none = vector.size, vector.dtype.type(0)
@@ -80,6 +24,60 @@ def _four(vector: np.ndarray, i: int) -> tuple[int, int, int, int]:
         vector[i + 2] if i + 2 < n else none,
         vector[i + 3] if i + 3 < n else none,
     )
+
+
+@numba.njit(cache=True, nogil=True)
+def add_ring_products(outs: np.ndarray, matrices: np.ndarray, several: np.ndarray) -> None:
+    """outs [b, v, n_out] += several [b, v, n_in] @ matrices [b, n_in, n_out], of one unsigned dtype and contiguous.
+
+    Each word read is used for four inputs of four vectors.
+    """
+    for number in range(matrices.shape[0]):
+        out, matrix, vectors = outs[number], matrices[number], several[number]
+        count, n_in = vectors.shape
+        fours, last = count - count % 4, n_in - 1
+        for start in range(0, n_in, BLOCK):
+            stop = min(start + BLOCK, n_in)
+            for v in range(0, fours, 4):
+                first, second, third, fourth = out[v], out[v + 1], out[v + 2], out[v + 3]
+                for i in range(start, stop, 4):
+                    p, q = _four(vectors[v], i), _four(vectors[v + 1], i)
+                    r, s = _four(vectors[v + 2], i), _four(vectors[v + 3], i)
+                    line = matrix[i], matrix[min(i + 1, last)], matrix[min(i + 2, last)], matrix[min(i + 3, last)]
+                    for k in range(matrix.shape[1]):
+                        a, b, c, d = line[0][k], line[1][k], line[2][k], line[3][k]
+                        first[k] += p[0] * a + p[1] * b + p[2] * c + p[3] * d
+                        second[k] += q[0] * a + q[1] * b + q[2] * c + q[3] * d
+                        third[k] += r[0] * a + r[1] * b + r[2] * c + r[3] * d
+                        fourth[k] += s[0] * a + s[1] * b + s[2] * c + s[3] * d
+            for v in range(fours, count):
+                row = out[v]
+                for i in range(start, stop):
+                    factor = vectors[v, i]
+                    line_of_one = matrix[i]
+                    for k in range(matrix.shape[1]):
+                        row[k] += factor * line_of_one[k]
+
+
+def ring_products(vectors: np.ndarray, matrices: np.ndarray) -> np.ndarray:
+    """vectors [b, v, n_in], matrices [b, n_in, n_out] of one unsigned dtype -> their products, [b, v, n_out]."""
+    out = np.zeros((*vectors.shape[:2], matrices.shape[2]), matrices.dtype)
+    add_ring_products(out, np.ascontiguousarray(matrices), np.ascontiguousarray(vectors))
+    return out
+
+
+def add_block_products(out: np.ndarray, matrix: np.ndarray, vectors: np.ndarray, first: int, block: int) -> None:
+    """Add products of blocks of rows to `out`, [blocks, v, n_out].
+
+    Vectors [v, n] and matrix [n, n_out] begin at row `first`.
+    """
+    start = 0
+    while start < len(matrix):
+        number = (first + start) // block
+        stop = min(len(matrix), (number + 1) * block - first)
+        part = np.ascontiguousarray(vectors[:, start:stop])
+        add_ring_products(out[number : number + 1], matrix[None, start:stop], part[None])
+        start = stop
 
 
 @numba.njit(cache=True, nogil=True)

@@ -35,8 +35,8 @@ def add_halves(
 ) -> np.ndarray:
     """Shares of (x_0 >> down) + (x_1 >> down) + 2^up n_0 n_1 + constant in uint64[n], x_i party i's words + offset.
 
-    `own` and `other` are the masked bits that this party sent and received, `product` its share of beta_0 beta_1:
-    n_0 n_1 = n_0 g_1 + (1 - 2 g_1) (g_0 beta_1 + (1 - 2 g_0) beta_0 beta_1) for the messages g_0, g_1.
+    `own` and `other` are the masked bits that this party sent and received, `product` uint64[n] its share of
+    beta_0 beta_1: n_0 n_1 = n_0 g_1 + (1 - 2 g_1) (g_0 beta_1 + (1 - 2 g_0) beta_0 beta_1) for the messages g_0, g_1.
     """
     out = np.empty(words.size, np.uint64)
     one = np.uint64(1)
@@ -44,7 +44,7 @@ def add_halves(
     ring = ~np.uint64(0) >> np.uint64(64 - 8 * words.itemsize)
     for i in range(words.size):
         mine, theirs, bit = np.uint64(own[i]), np.uint64(other[i]), np.uint64(beta[i]) & one
-        dealt = np.uint64(product[i])
+        dealt = product[i]
         both = dealt if mine == theirs else ~dealt + one
         if first:
             both += (mine ^ bit) & theirs

@@ -70,7 +70,7 @@ class DenseWords:
         return self.words[rows] - mask
 
     def apply(self, vectors: np.ndarray) -> np.ndarray:
-        return kernels.ring_product(self.words, vectors)
+        return kernels.ring_products(vectors[None], self.words[None])[0]
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class _Words:
         per = block or max(1, n_in)
         out = np.zeros((-(-n_in // per), len(masks), n_out), self.ring.dtype)
         for rows in pieces(n_in, n_out * self.ring.dtype.itemsize):
-            kernels.add_block_products(out, matrix[rows], np.ascontiguousarray(masks[:, rows]), rows.start, per)
+            kernels.add_block_products(out, matrix[rows], masks[:, rows], rows.start, per)
         return out.swapaxes(0, 1) if block else out[0]
 
     def hide(self, x: np.ndarray, masks: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from mpc.offline.recipes import Crossed
 from mpc.rings import Z8, Z64, Z2k, integers
 from mpc.rounds import Steps, exchange_words
 from mpc.shares import AShare
-from mpc.words import Shape, packed_size, smallest_word
+from mpc.words import U64, Shape, packed_size, smallest_word
 
 
 @correlation
@@ -57,5 +57,6 @@ def add_halves(
     (other,) = yield from exchange_words([own], [1])
     # w = 1 - n_0 n_1
     public = np.uint64((constant - (1 << up)) % (1 << 64))
-    words = wrap.add_halves(flat, lift, own, other, beta, product, down, up, public, first)
+    dealt = product.astype(U64, copy=False)
+    words = wrap.add_halves(flat, lift, own, other, beta, dealt, down, up, public, first)
     return words.astype(ring.dtype, copy=False)

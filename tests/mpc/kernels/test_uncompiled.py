@@ -22,6 +22,7 @@ from mpc.kernels import (
     windows,
     wrap,
 )
+from mpc.rings import GF2
 
 RNG = np.random.default_rng(1)
 
@@ -36,12 +37,11 @@ ON = words(2, 6, bits=1)
 TABLES = words(6, 3, 4, dtype=np.uint8, bits=8)
 
 CALLS = {
-    linear_map.ring_product: [(words(9, 4, dtype=t), words(6, 9, dtype=t)) for t in (np.uint32, np.uint64)],
-    linear_map.ring_products: [
-        (words(3, 5, 6, dtype=t), words(3, 6, 4, dtype=t)) for t in (np.uint8, np.uint32, np.uint64)
+    linear_map.add_ring_products: [
+        (words(2, v, 4, dtype=t), words(2, 9, 4, dtype=t), words(2, v, 9, dtype=t))
+        for t in (np.uint32, np.uint64)
+        for v in (3, 6)
     ],
-    linear_map.add_ring_product: [(words(6, 4), words(9, 4), words(6, 9))],
-    linear_map.add_block_products: [(words(3, 6, 4), words(9, 4), words(6, 9), 1, 4)],
     linear_map._four: [(words(9), i) for i in (0, 6, 8)],
     linear_map.bit_product: [(words(5, 2), words(3, 2))],
     linear_map.histogram: [(BINS, 5, words(2, 7, dtype=np.uint32), block) for block in (3, 7)],
@@ -160,14 +160,8 @@ CALLS = {
     wrap.add_halves: [
         (words(9, dtype=t, bits=8 * np.dtype(t).itemsize), np.uint64(1 << 30))
         + tuple(words(9, dtype=np.uint8, bits=1) for _ in "go")
-        + (words(9, dtype=np.uint8, bits=8), words(9, dtype=product, bits=8 * np.dtype(product).itemsize))
-        + (down, up, np.uint64(2**64 - 5), first)
-        for t, product, down, up in (
-            (np.uint64, np.uint8, 1, 63),
-            (np.uint64, np.uint16, 12, 52),
-            (np.uint64, np.uint64, 62, 2),
-            (np.uint32, np.uint32, 0, 32),
-        )
+        + (words(9, dtype=np.uint8, bits=8), words(9, bits=64 - up), down, up, np.uint64(2**64 - 5), first)
+        for t, down, up in ((np.uint64, 1, 63), (np.uint64, 12, 52), (np.uint64, 62, 2), (np.uint32, 0, 32))
         for first in (True, False)
     ],
     trigonometry._sine_cosine: [(0,), (12345,), (2**28 - 3,)],
@@ -213,3 +207,22 @@ def test_compiled_and_interpreted_agree(kernel):
 def test_signed_products_from_a_table(m, width):
     arguments = words(50), 14, words(50, dtype=np.uint32, bits=2 * m - 1), m, width
     assert np.array_equal(all_pairs.look_up_signed_products(*arguments), all_pairs.signed_products(*arguments))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64])
+def test_products_of_rings(dtype):
+    """Whatever the order of arrays in memory, and for blocks of rows that begin within a matrix."""
+    vectors, matrices = words(3, 5, 6, dtype=dtype), words(3, 4, 6, dtype=dtype).swapaxes(1, 2)
+    expected = np.einsum("bvi,bio->bvo", vectors, matrices, dtype=dtype)
+    assert np.array_equal(linear_map.ring_products(vectors, matrices), expected)
+    out = words(3, 5, 4, dtype=dtype)
+    matrix, rows, of_all = matrices[0].copy(), vectors[0], out.copy()
+    for i in range(6):
+        of_all[(i + 2) // 3] += rows[:, i, None] * matrix[i]
+    linear_map.add_block_products(out, matrix, rows, 2, 3)
+    assert np.array_equal(out, of_all)
+
+
+def test_products_of_bits():
+    x, y = words(3, 5, 300, bits=1).astype(np.uint8), words(3, 300, 4, bits=1).astype(np.uint8)
+    assert np.array_equal(GF2.matmul(x, y), (x.astype(int) @ y) % 2)
