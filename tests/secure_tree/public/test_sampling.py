@@ -87,9 +87,9 @@ def test_features_are_left_out(partition):
     X, y = table(70, 5, seed=33)
     X[::9, 0] = np.nan
     data = halves(X, y, 30) if partition == "horizontal" else columns(X, y, 2)
-    parameters = {**SMALL, "n_estimators": 4, "missing": ("f0",), "partition": partition}
+    parameters = {**SMALL, "n_estimators": 8, "missing": ("f0",), "partition": partition}
     training = train_both(*data, colsample_bytree=0.5, **parameters)
-    check(training, 4)
+    check(training, 8)
     features = training.data.candidates.features
     samples = [set(features[s[:-1]].tolist()) for s in column_samples(training.context)]
     assert all(len(s) == 2 for s in samples) and len(set(map(tuple, samples))) > 1
