@@ -21,7 +21,7 @@ import numpy as np
 
 from mpc.rounds import Round, Steps
 from protocols.ot.kernels import aes_blocks
-from protocols.ot.kernels.lpn import ROW_WEIGHT, add_rows
+from protocols.ot.kernels.lpn import add_rows
 from protocols.ot.softspoken import SoftSpokenReceiver, SoftSpokenSender
 from protocols.ot.trees import Double, grow, grow_punctured, half_tree, permutation_key
 
@@ -34,10 +34,8 @@ OUTPUTS = TREES << DEPTH
 KEPT = SECRET + TREES * DEPTH
 FRESH = OUTPUTS - KEPT
 MESSAGE_BITS = (DEPTH - 1) * TREES * 128
-# Trees that are grown together: their nodes fit into the second-level cache.
+# Trees that are grown together: their leaves fit into the second-level cache.
 _GROUP = 32
-# The number of sums whose rows are drawn together.
-_CHUNK = 1 << 12
 _NAME = "ot.ferret"
 _LOWEST = np.uint64(1)
 
@@ -61,13 +59,12 @@ class FerretSender:
 
     def _iterate(self, message: np.ndarray, out: np.ndarray) -> None:
         q = self._state.q_or_t
-        for trees, leaves in _groups(out):
+        # The lowest bits of q are 0.
+        for trees, leaves, double in self._state.groups(out, np.empty(OUTPUTS, np.uint8)):
             # The first level needs no message: its nodes are q and q xor delta, and the receiver has one of them.
             leaves[0], leaves[1] = q[0, trees], q[0, trees] ^ self.delta
-            sums = grow(leaves, DEPTH - 1, self._state.double(trees))
-            message[:, trees] = sums[:, 0] ^ q[1:, trees]
-        # The lowest bits of q are 0.
-        self._state.encode(out, np.empty(OUTPUTS, np.uint8))
+            message[:, trees] = grow(leaves, DEPTH - 1, double)[:, 0] ^ q[1:, trees]
+        self._state.keep(out)
 
 
 class FerretReceiver:
@@ -91,16 +88,19 @@ class FerretReceiver:
         t, noise = self._state.q_or_t, []
         # It knows the side of its choice bit at each level, so the path to the missing leaf takes the other side.
         sides, every = (t[:, :, 0] & _LOWEST).astype(np.int64), np.arange(_GROUP)
-        for trees, leaves in _groups(out):
+        for trees, leaves, double in self._state.groups(out, choices):
             side = sides[:, trees]
             first = side[0]
             leaves[first, every], leaves[1 - first, every] = t[0, trees], 0
-            sums, double = message[:, trees] ^ t[1:, trees], self._state.double(trees)
+            sums = message[:, trees] ^ t[1:, trees]
             # The leaves of a tree sum to delta, so the known ones sum to q xor delta of the missing one.
             missing, known = grow_punctured(leaves, 1 - first, side[1:], sums, double)
             leaves[missing, every] = known
             noise.append(trees.start << DEPTH | missing * _GROUP + every)
-        self._state.encode(out, choices, np.concatenate(noise))
+        places = np.concatenate(noise)
+        out[places, 0] ^= _LOWEST
+        choices[places] ^= 1
+        self._state.keep(out)
 
 
 def set_up_sender(session: bytes, start: SoftSpokenSender) -> Steps[FerretSender]:
@@ -126,24 +126,23 @@ class _State:
         """The kept blocks for the trees, by level and tree: uint64[DEPTH, TREES, 2]."""
         return self._kept[SECRET:].reshape(DEPTH, TREES, 2)
 
-    def double(self, trees: slice) -> Double:
-        """Return how nodes double under the permutation of one group of trees."""
-        return half_tree(permutation_key(self._session, f"trees {self._iteration} {trees.start}"))
+    def groups(self, out: np.ndarray, lowest: np.ndarray) -> Iterator[tuple[slice, np.ndarray, Double]]:
+        """Yield groups of trees: room for their leaves, uint64[2^DEPTH, _GROUP, 2], and how their nodes double.
 
-    def encode(self, out: np.ndarray, choices: np.ndarray, noise: np.ndarray | None = None) -> None:
-        """Add to the leaves, without their lowest bits, the image of the secret under a public random code.
-
-        Choice bits are the lowest ones, and the other bit where there is noise. The last COTs are kept.
+        Outputs are the leaves, whose lowest bits are cleared, plus the image of the secret under a public random code.
+        The lowest bits of the outputs are written to `lowest`.
         """
         key = np.frombuffer(permutation_key(self._session, f"code {self._iteration}"), np.uint64)
-        schedules, words = aes_blocks.schedules(key[None]), np.empty((1, _CHUNK * ROW_WEIGHT // 4, 2), np.uint64)
-        rows = words.reshape(-1).view(np.uint32).reshape(_CHUNK, ROW_WEIGHT)
-        for i, start in enumerate(range(0, OUTPUTS, _CHUNK)):
-            aes_blocks.counters(schedules, i * words.shape[1], words)
-            add_rows(out[start : start + _CHUNK], self._kept[:SECRET], rows, choices[start : start + _CHUNK])
-        if noise is not None:
-            out[noise, 0] ^= _LOWEST
-            choices[noise] ^= 1
+        schedules, leaves = aes_blocks.schedules(key[None]), np.empty((1 << DEPTH, _GROUP, 2), np.uint64)
+        for first in range(0, TREES, _GROUP):
+            double = half_tree(permutation_key(self._session, f"trees {self._iteration} {first}"))
+            yield slice(first, first + _GROUP), leaves, double
+            start, stop = first << DEPTH, first + _GROUP << DEPTH
+            of_group = leaves.reshape(-1, 2)
+            add_rows(out[start:stop], of_group, self._kept[:SECRET], schedules, start, lowest[start:stop])
+
+    def keep(self, out: np.ndarray) -> None:
+        """End the iteration: keep the last COTs for the next one."""
         self._kept, self._iteration = out[FRESH:].copy(), self._iteration + 1
 
 
@@ -155,9 +154,3 @@ def _room(count: int) -> tuple[np.ndarray, list[np.ndarray]]:
     starts = range(0, count, FRESH)
     room = np.empty((len(starts) * FRESH + KEPT, 2), np.uint64)
     return room, [room[start : start + OUTPUTS] for start in starts]
-
-
-def _groups(out: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield groups of trees, with room for their leaves in the outputs, uint64[2^DEPTH, _GROUP, 2]."""
-    for first, leaves in zip(range(0, TREES, _GROUP), np.split(out, TREES // _GROUP), strict=True):
-        yield slice(first, first + _GROUP), leaves.reshape(1 << DEPTH, _GROUP, 2)

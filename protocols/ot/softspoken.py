@@ -70,17 +70,17 @@ class SoftSpokenReceiver:
         """Make the next random bits uint8[n] and t, uint64[n, 2], with n = `count` rounded up to whole batches."""
         batches = -(-count // BATCH)
         corrections = np.empty((batches, TREES - 1, _WORDS), np.uint64)
-        out = np.empty((batches, BATCH, 2), np.uint64)
+        out, choices = np.empty((batches, BATCH, 2), np.uint64), np.empty((batches, BATCH), np.uint8)
         planes, sums = np.empty((128, _WORDS), np.uint64), np.empty((TREES, _WORDS), np.uint64)
-        for correction, blocks in zip(corrections, out, strict=True):
+        for correction, blocks, bits in zip(corrections, out, choices, strict=True):
             planes[:] = 0
             self._streams.fold(sums, planes)
             np.bitwise_xor(sums[1:], sums[0], out=correction)
             planes[0] = sums[0]
             transpose(planes, blocks)
+            bits[:] = np.unpackbits(planes[0].view(np.uint8), bitorder="little")
         yield Round([corrections.reshape(-1).view(np.uint8)], [], _NAME)
-        blocks = out.reshape(-1, 2)
-        return choices_of(blocks), blocks
+        return choices.reshape(-1), out.reshape(-1, 2)
 
 
 class _Streams:
@@ -122,11 +122,6 @@ def set_up_receiver(session: bytes, draw: Callable[[int], bytes]) -> Steps[SoftS
     masked = sums.transpose(2, 0, 1, 3).reshape(128, 2, 2) ^ keys
     yield Round([masked.reshape(-1).view(np.uint8)], [], _NAME)
     return SoftSpokenReceiver(leaves)
-
-
-def choices_of(blocks: np.ndarray) -> np.ndarray:
-    """Return the choice bits uint8[n] of t uint64[n, 2]: the lowest bits."""
-    return blocks.view(np.uint8)[:, 0] & np.uint8(1)
 
 
 def _double(session: bytes) -> Double:

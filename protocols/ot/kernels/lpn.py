@@ -1,4 +1,4 @@
-"""Sums of ten rows of a table, chosen by public random words: the linear map of primal LPN.
+"""Sums of ten rows of a table, at random places: the linear map of primal LPN.
 
 Source     Yang, Weng, Lan, Zhang and Wang, CCS 2020, section 5.2
 """
@@ -8,32 +8,73 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from protocols.ot.kernels import COMPILES
+from mpc.kernels.aes import HAS_AES_NI
+from protocols.ot.kernels import aes_blocks
 
 ROW_WEIGHT = 10
+# Blocks of AES per sum: each word has three places of 21 bits, of which a table of up to 2^21 rows uses the lowest.
+_BLOCKS, _PLACE_BITS = 2, 21
+_SUMS = 16 // _BLOCKS
+
+
+@numba.njit(inline="always")
+def _add(low: np.uint64, high: np.uint64, table: np.ndarray, word: np.uint64, last: np.uint64) -> tuple[int, int]:
+    """Add the row of the table, uint64[2 r], that the lowest bits of a word choose."""
+    row = (word & last) << np.uint64(1)
+    return low ^ table[row], high ^ table[row + np.uint64(1)]
 
 
 @numba.njit(cache=True, nogil=True)
-def add_rows_compiled(blocks: np.ndarray, table: np.ndarray, choices: np.ndarray, lowest: np.ndarray) -> None:
-    """blocks uint64[n, 2], less their lowest bits, ^= rows of table uint64[2^m, 2] at choices uint32[n, 10] modulo 2^m.
+def add_rows_compiled(
+    out: np.ndarray, leaves: np.ndarray, table: np.ndarray, schedule: np.ndarray, first: int, lowest: np.ndarray
+) -> None:
+    """`add_rows` on flat words."""
+    last, one, none, bits = np.uint64(table.size // 2 - 1), np.uint64(1), np.uint64(0), np.uint64(_PLACE_BITS)
+    words = np.empty(32, np.uint64)
+    for start in range(0, lowest.size, _SUMS):
+        aes_blocks._encrypt_numbers(words, 0, words, 0, schedule, 0, np.uint64(_BLOCKS * (first + start)), none)
+        for i in range(min(_SUMS, lowest.size - start)):
+            to = 2 * (start + i)
+            low, high = leaves[to] & ~one, leaves[to + 1]
+            for j in range(4 * i, 4 * i + 3):
+                word = words[j]
+                low, high = _add(low, high, table, word, last)
+                low, high = _add(low, high, table, word >> bits, last)
+                low, high = _add(low, high, table, word >> bits + bits, last)
+            low, high = _add(low, high, table, words[4 * i + 3], last)
+            out[to], out[to + 1], lowest[start + i] = low, high, low & one
 
-    The lowest bits of the result are written to lowest uint8[n], too.
+
+def places(schedules: np.ndarray, first: int, count: int, rows: int) -> np.ndarray:
+    """Return the places in a table of `rows` rows, a power of 2, of sums from number `first` on: int64[count, 10]."""
+    words = np.empty((1, _BLOCKS * count, 2), np.uint64)
+    aes_blocks.counters(schedules, _BLOCKS * first, words)
+    shifts = np.uint64(_PLACE_BITS) * np.arange(3, dtype=np.uint64)
+    every = words.reshape(count, 2 * _BLOCKS, 1) >> shifts & np.uint64(rows - 1)
+    return every.reshape(count, -1)[:, :ROW_WEIGHT].astype(np.int64)
+
+
+def add_rows_plainly(
+    out: np.ndarray, leaves: np.ndarray, table: np.ndarray, schedules: np.ndarray, first: int, lowest: np.ndarray
+) -> None:
+    """`add_rows` in numpy."""
+    out[:] = leaves
+    out[:, 0] &= ~np.uint64(1)
+    out ^= np.bitwise_xor.reduce(table[places(schedules, first, len(out), len(table))], axis=1)
+    lowest[:] = out[:, 0] & np.uint64(1)
+
+
+def add_rows(
+    out: np.ndarray, leaves: np.ndarray, table: np.ndarray, schedules: np.ndarray, first: int, lowest: np.ndarray
+) -> None:
+    """out uint64[n, 2] = leaves, less their lowest bits, plus ten rows of the table uint64[2^m, 2] each, by xor.
+
+    The rows of sum `first` + i are chosen by AES in counter mode; schedules[0] is that of its key. The lowest bits of
+    the result are written to lowest uint8[n], too.
     """
-    mask, one = np.uint32(table.shape[0] - 1), np.uint64(1)
-    for i in range(blocks.shape[0]):
-        low, high = blocks[i, 0] & ~one, blocks[i, 1]
-        for j in range(ROW_WEIGHT):
-            row = choices[i, j] & mask
-            low ^= table[row, 0]
-            high ^= table[row, 1]
-        blocks[i, 0], blocks[i, 1], lowest[i] = low, high, low & one
-
-
-def add_rows_plainly(blocks: np.ndarray, table: np.ndarray, choices: np.ndarray, lowest: np.ndarray) -> None:
-    """`add_rows_compiled` in numpy."""
-    blocks[:, 0] &= ~np.uint64(1)
-    blocks ^= np.bitwise_xor.reduce(table[choices % np.uint32(table.shape[0])], axis=1)
-    lowest[:] = blocks[:, 0] & np.uint64(1)
-
-
-add_rows = add_rows_compiled if COMPILES else add_rows_plainly
+    if HAS_AES_NI:
+        add_rows_compiled(out.reshape(-1), leaves.reshape(-1), table.reshape(-1), schedules.reshape(-1), first, lowest)
+    else:
+        for start in range(0, len(out), 1 << 12):
+            of = slice(start, start + (1 << 12))
+            add_rows_plainly(out[of], leaves[of], table, schedules, first + start, lowest[of])

@@ -9,7 +9,6 @@ import pytest
 from mpc.errors import ProtocolDesync
 from protocols.ot import base, ferret, softspoken
 from protocols.ot.correlated import set_up
-from protocols.ot.kernels import aes_blocks
 from protocols.testing.two_parties import run_both
 from tests.protocols.ot.pairs import SESSION, check, correlated
 
@@ -68,13 +67,19 @@ def test_the_bits_are_independent_of_either_delta(kind):
 
 
 def test_no_counter_is_encrypted_twice_under_a_key(monkeypatch):
-    used, plain = [], aes_blocks.counters
+    used, folds, adds = [], softspoken.fold_streams, ferret.add_rows
 
-    def remembering(schedules, first, out):
-        used.extend((key.tobytes(), first, first + out.shape[1]) for key in schedules)
-        plain(schedules, first, out)
+    def streams(schedules, first, blocks, *sums):
+        used.extend((key.tobytes(), first, first + blocks.shape[1]) for key in schedules)
+        folds(schedules, first, blocks, *sums)
 
-    monkeypatch.setattr(aes_blocks, "counters", remembering)
+    def rows(out, leaves, table, schedules, first, lowest):
+        # Two blocks per sum.
+        used.extend((key.tobytes(), 2 * first, 2 * (first + len(out))) for key in schedules)
+        adds(out, leaves, table, schedules, first, lowest)
+
+    monkeypatch.setattr(softspoken, "fold_streams", streams)
+    monkeypatch.setattr(ferret, "add_rows", rows)
     correlated("softspoken", (1, 20000))
     correlated("ferret", (1, 1), session=bytes(32))
     # Ferret's public code is the same at sender and receiver; every other key is drawn by one party.

@@ -42,13 +42,12 @@ CALLS = {
         (words(16).view(np.uint32), 32, *words(2, 16).view(np.uint32)),
     ],
     leaf_words.add_at_compiled: [(words(5, 3), np.array([4, 0, 4, 2]), words(4, 3))],
-    lpn.add_rows_compiled: [(words(7, 2), words(64, 2), words(7, 5).view(np.uint32), np.empty(7, np.uint8))],
+    lpn._add: [(*words(2), words(32), *words(1), np.uint64(15))],
 }
 TWINS = {
     transpose.transpose_compiled: transpose.transpose_plainly,
     fold.fold_compiled: fold.fold_plainly,
     leaf_words.add_at_compiled: leaf_words.add_at_plainly,
-    lpn.add_rows_compiled: lpn.add_rows_plainly,
 }
 
 
@@ -59,7 +58,7 @@ def test_every_kernel_is_here():
         if info.name != "aes_blocks":
             module = importlib.import_module(f"protocols.ot.kernels.{info.name}")
             kernels |= {v for v in vars(module).values() if isinstance(v, CPUDispatcher)}
-    assert kernels == {leaf_words._add_words, children._double, fold._fold_streams, *CALLS}
+    assert kernels == {leaf_words._add_words, children._double, fold._fold_streams, lpn.add_rows_compiled, *CALLS}
 
 
 @pytest.mark.parametrize("kernel", CALLS, ids=lambda k: k.__name__)
@@ -175,3 +174,15 @@ def test_trees_double_in_place(trees):
         assert np.array_equal(compiled, plain) and np.array_equal(sums, others)
         left = aes_blocks.hashes_portably(leaves[:size].reshape(-1, 2), None, 2, schedule).reshape(size, trees, 2)
         assert np.array_equal(compiled[:size], left) and np.array_equal(compiled[size:], leaves[:size] ^ left)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 100])
+def test_sums_of_rows(count):
+    schedules, table, leaves = aes_blocks.schedules(words(1, 2)), words(64, 2), words(count, 2)
+    (compiled, plain), bits = np.empty((2, count, 2), np.uint64), np.empty((2, count), np.uint8)
+    lpn.add_rows(compiled, leaves, table, schedules, 1000, bits[0])
+    lpn.add_rows_plainly(plain, leaves, table, schedules, 1000, bits[1])
+    assert np.array_equal(compiled, plain) and np.array_equal(*bits) and np.array_equal(bits[0], compiled[:, 0] & 1)
+    whole = lpn.places(schedules, 0, 2000, 64)
+    assert np.array_equal(lpn.places(schedules, 1000, count, 64), whole[1000 : 1000 + count])
+    assert len(np.unique(whole)) == 64 and abs(whole.mean() - 31.5) < 1

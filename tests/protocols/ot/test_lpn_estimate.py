@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from protocols.ot.kernels.lpn import add_rows
+from protocols.ot.kernels import aes_blocks
+from protocols.ot.kernels.lpn import add_rows, places
 from protocols.ot.lpn_estimate import (
     IN_USE,
     Instance,
@@ -49,14 +50,15 @@ def test_no_greedy_choice_is_better_than_the_least_expected():
 def system(instance, seed):
     """Return the rows of a system that the kernel makes, its right-hand side, and the secret."""
     rng = np.random.default_rng(seed)
-    choices = rng.integers(0, 1 << 32, (instance.outputs, 10), np.uint32)
+    schedules = aes_blocks.schedules(rng.integers(0, 1 << 63, (1, 2), np.uint64))
     secret = rng.integers(0, 2, (instance.secret, 2), np.uint64)
     blocks = np.zeros((instance.outputs, 2), np.uint64)
-    places = np.arange(instance.trees) * instance.block + rng.integers(0, instance.block, instance.trees)
+    noise = np.arange(instance.trees) * instance.block + rng.integers(0, instance.block, instance.trees)
     # The lowest bits of blocks are cleared, so the sums are those of the next bits.
-    blocks[places, 0] = 2
-    add_rows(blocks, secret << np.uint64(1), choices, np.empty(instance.outputs, np.uint8))
-    return choices % np.uint32(instance.secret), (blocks[:, 0] >> 1).astype(np.uint8), secret[:, 0].astype(np.uint8)
+    blocks[noise, 0] = 2
+    add_rows(blocks, blocks.copy(), secret << np.uint64(1), schedules, 0, np.empty(instance.outputs, np.uint8))
+    rows = places(schedules, 0, instance.outputs, instance.secret)
+    return rows, (blocks[:, 0] >> 1).astype(np.uint8), secret[:, 0].astype(np.uint8)
 
 
 def solved(rows, right, columns):
