@@ -10,7 +10,7 @@ import signal
 from pathlib import Path
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _NEVER = 1 << 30
 # The bound of a container's memory, in control groups of version 2 and 1.
 _BOUNDS = "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"
@@ -51,6 +51,8 @@ def keep_freed_memory() -> None:
         return
     mallopt(_M_MMAP_THRESHOLD, _NEVER)
     mallopt(_M_TRIM_THRESHOLD, _NEVER)
+    # An arena of another thread would give back every heap that becomes empty.
+    mallopt(_M_ARENA_MAX, 1)
 
 
 def give_back_freed_memory() -> None:

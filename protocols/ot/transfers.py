@@ -12,6 +12,7 @@ Source         Ishai, Kilian, Nissim and Petrank, CRYPTO 2003; correlated: Ashar
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -208,10 +209,15 @@ class _Group:
 
     def as_words(self, pads: np.ndarray) -> np.ndarray:
         """Pads, uint64[count, pad_words] -> elements of the ring, [count, width]."""
-        data = pads.view(U8)[:, : self._pad_bytes]
-        if self.ring == GF2:
-            return np.unpackbits(data, axis=1, count=self.width, bitorder="little")
-        return np.ascontiguousarray(data).view(self.ring.dtype).reshape(len(pads), self.width)
+        count, size = len(pads), self._pad_bytes
+        # Copied by the widest words that divide it.
+        unit = math.gcd(size, U64.itemsize)
+        data = np.ascontiguousarray(pads.view(f"u{unit}")[:, : size // unit]).view(U8).reshape(count, size)
+        if self.ring != GF2:
+            return data.view(self.ring.dtype)
+        if self.width == 1:
+            return data & U8.type(1)
+        return np.unpackbits(data.reshape(-1), bitorder="little").reshape(count, 8 * size)[:, : self.width]
 
     def spread(self, shares: dict[int, np.ndarray], whole: np.ndarray) -> None:
         """Store each transfer's part of `whole` under its number."""

@@ -5,6 +5,8 @@ Source     Yang, Weng, Lan, Zhang and Wang, CCS 2020, section 5.2
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 
@@ -18,7 +20,7 @@ _SUMS = 16 // _BLOCKS
 
 
 @numba.njit(inline="always")
-def _add(low: np.uint64, high: np.uint64, table: np.ndarray, word: np.uint64, last: np.uint64) -> tuple[int, int]:
+def _add(low: Any, high: Any, table: np.ndarray, word: Any, last: np.uint64) -> tuple[Any, Any]:
     """Add the row of the table, uint64[2 r], that the lowest bits of a word choose."""
     row = (word & last) << np.uint64(1)
     return low ^ table[row], high ^ table[row + np.uint64(1)]
