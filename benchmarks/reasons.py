@@ -81,7 +81,9 @@ def latency(folder: Path, rows: pd.DataFrame, options: argparse.Namespace) -> di
     """Return the median milliseconds of a row without and with reasons, from the same services in turns."""
     for role, credentials in make_credentials(ROLES).items():
         credentials.save(folder / "keys", role)
-    hosts = argparse.Namespace(offline="dealer", partition="horizontal", ahead=options.ahead, halves=False)
+    hosts = argparse.Namespace(
+        offline="dealer", partition="horizontal", ahead=options.ahead, halves=False, method="thresholds"
+    )
     found: dict[str, list[float]] = {"without": [], "with": []}
     with services(folder, 0.0, hosts, options.top) as url:
         for _ in range(options.turns):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.program import DOCS, parse
+from benchmarks.program import DOCS, between, parse
 from benchmarks.scaling_page import draw, page
 from benchmarks.tree_stages import made_up_rows
 from mpc.party import Party
@@ -109,7 +109,7 @@ def main(arguments: list[str] | None = None) -> None:
         measured.write_text(json.dumps(run(QUICK if options.quick else FULL), indent=1) + "\n")
     study = json.loads(measured.read_text())
     draw(study, options.out / "figures" / "scaling")
-    (options.out / "scaling.md").write_text(page(study))
+    (options.out / "scaling.md").write_text(page(study, between(DOCS / "scaling.md", "large")[1]))
 
 
 if __name__ == "__main__":

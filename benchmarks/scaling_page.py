@@ -84,7 +84,8 @@ def _figures(study: dict[str, Any], factor: str) -> str:
     return table([factor, *MEASURES], rows)
 
 
-def page(study: dict[str, Any]) -> str:
+def page(study: dict[str, Any], large: str) -> str:
+    """Return the page; `large` is the table that `python -m benchmarks.large` writes."""
     base = study["base"]
     where = f"{base['rows']:,} rows, {base['features']} features, {base['bins']} bins, depth {base['depth']}"
     sections = "\n\n".join(f"### {factor.capitalize()}\n\n{_figures(study, factor)}" for factor in FACTORS)
@@ -112,6 +113,21 @@ largest sizes only. If a constant part matters, such as the latency of rounds, t
 larger sizes. "-" means no more memory than an idle process.
 
 {_fits(study)}
+
+## Long and wide tables
+
+`python -m benchmarks.large --out docs` writes this table: three processes on the same machine, trees of depth 4 and 32
+bins, by rows with half of the rows at each party, by columns with half of the features. The seconds of a tree include
+dealing. Memory counts pages of files, which the system takes back when it needs them. XGBoost has as many trees.
+
+<!-- large -->
+
+{large}
+
+<!-- end of large -->
+
+A feature costs the same whether it tells anything or not: 1,000 features take twice what 500 take. Before a training on
+hundreds of columns, [explore](explore.md) them, and train on those that the screening keeps.
 
 ## Figures
 

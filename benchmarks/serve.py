@@ -2,7 +2,8 @@
 
     python -m benchmarks.serve [--rows 1 100 10000] [--round-trip 0 40] [--clients 1 8] [--repeats 50]
                                [--trees 20] [--depth 4] [--features 20] [--ahead 256]
-                               [--offline dealer|pairwise] [--partition horizontal|vertical] [--halves] [--out FILE]
+                               [--offline dealer|pairwise] [--partition horizontal|vertical] [--halves]
+                               [--method thresholds|bins] [--out FILE]
 
 Each client sends requests of `rows` rows one after the other; `clients` run at the same time. With `--halves`, they are
 no party, and send halves of the rows to both services. Seconds are those of the client. A relay adds a round trip
@@ -104,9 +105,11 @@ def services(folder: Path, delay: float, options: argparse.Namespace, reasons: i
                 f'[dealer]\naddress = "{_text(dealt)}"',
                 f'[parties.party_a]\naddress = "{_text(met)}"\nmodel = "0.npz"\nlabel = "y"',
                 '[parties.party_b]\nmodel = "1.npz"\npredict_data = "table.csv"',
-                f'[train]\npartition = "{options.partition}"\n[predict]\nreasons = {reasons}',
+                f'[train]\npartition = "{options.partition}"',
+                f'[predict]\nreasons = {reasons}\nmethod = "{options.method}"',
                 f'[serve]\naddress = "{place}"\nahead = {options.ahead}\nanswer_within = 600',
                 f"halves = {str(options.halves).lower()}\n",
+                *([f"[link]\nround_trip = {2e3 * delay}\nrate = {RATE / 1e6}\n"] if delay else []),
             ]
             (folder / f"{role}.toml").write_text("\n".join(lines))
             arguments = [role] if role == "dealer" else ["serve", "--party", role]
@@ -214,6 +217,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--ahead", type=float, default=256.0)
     parser.add_argument("--offline", choices=["dealer", "pairwise"], default="dealer")
     parser.add_argument("--partition", choices=["horizontal", "vertical"], default="horizontal")
+    parser.add_argument("--method", choices=["thresholds", "bins"], default="thresholds")
     parser.add_argument("--halves", action="store_true", help="clients are no party")
     parser.add_argument("--out", type=Path)
     options = parse(

@@ -25,6 +25,7 @@ FOLDER = {
         "heterogeneity",
         "explore",
         "forests",
+        "large",
         "monitor",
         "owners",
         "plot_secureboost",
