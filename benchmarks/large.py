@@ -44,7 +44,7 @@ class Size:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        given = {"n_estimators": self.trees, "max_depth": self.depth, "max_bin": 32}
+        given = {"n_estimators": self.trees, "max_depth": self.depth, "max_bin": 32, "learning_rate": 0.3}
         if self.how == "by columns":
             return given | {"partition": "vertical"}
         return given | {"edges": "joint" if "joint" in self.how else "private"}
@@ -130,7 +130,13 @@ def auc_of_xgboost(size: Size) -> float:
     by_columns = size.how == COLUMNS
     X = np.concatenate([x for x, _ in parts], axis=1 if by_columns else 0)
     y = np.concatenate([y for _, y in parts if y is not None])
-    parameters = {"objective": "binary:logistic", "tree_method": "hist", "max_depth": size.depth, "max_bin": 32}
+    parameters = {
+        "objective": "binary:logistic",
+        "tree_method": "hist",
+        "max_depth": size.depth,
+        "max_bin": 32,
+        "eta": 0.3,
+    }
     booster = xgboost.train(parameters, xgboost.DMatrix(X, y), size.trees)
     fresh, truth = (X, y) if by_columns else made_up(FRESH, size.features, 2)
     return float(roc_auc_score(truth, booster.predict(xgboost.DMatrix(fresh))))

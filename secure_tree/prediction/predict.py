@@ -40,7 +40,7 @@ from secure_tree.data.bins import ORDER_BITS, bin_rows, keys_of
 from secure_tree.model.ensemble import Ensemble, Routes, left_children
 from secure_tree.prediction.paths import SecretPaths, fix_paths, sum_of_paths
 from secure_tree.public.config import Method
-from secure_tree.public.layout import Layout
+from secure_tree.public.layout import Layout, place
 
 THRESHOLD_BITS = ORDER_BITS + 3
 BATCH = 1 << 21
@@ -110,15 +110,15 @@ def router_of(
 
 @dataclass(frozen=True)
 class FixedModel:
-    """What is fixed of a model for rows that come one by one: a matrix that routes those of each owner at all nodes, or
-    of all owners by thresholds; and the paths of trees that are not full.
+    """What is fixed of a model for rows that come one by one: a matrix that routes them at all nodes, or one for each
+    owner whose bins they have; and the paths of trees that are not full.
     """
 
     routes: Sequence[FixedOperand]
     paths: SecretPaths | None
 
-    def of(self, owner: int) -> FixedOperand:
-        return self.routes[owner % len(self.routes)]
+    def of(self, owner: int | None) -> FixedOperand:
+        return self.routes[(owner or 0) % len(self.routes)]
 
 
 def fix_model(
@@ -128,9 +128,12 @@ def fix_model(
 
     bins_of: the layout, if the parties' rows are routed by their bins.
     """
-    of_nodes = [ensemble.chosen] if bins_of is None else [_left_bins(bins_of, ensemble, p) for p in (0, 1)]
     nodes = ensemble.null.size
-    routes = parallel(*(fix.steps(party, x.reshape(nodes, x.size // nodes).T[None]) for x in of_nodes))
+    of_nodes = [ensemble.chosen] if bins_of is None else [_left_bins(bins_of, ensemble, p) for p in (0, 1)]
+    flat = [x.reshape(nodes, x.size // nodes) for x in of_nodes]
+    if bins_of is not None and bins_of.vertical:
+        flat = [concatenate(flat, axis=1)]
+    routes = parallel(*(fix.steps(party, x.T[None]) for x in flat))
     if ensemble.paths is None:
         return FixedModel((yield from routes), None)
     step = _step(ensemble.leaves.shape[1], rows, classes)
@@ -140,20 +143,23 @@ def fix_model(
 def own_rows(
     party: Party, layout: Layout, owner: int, rows: int, features: np.ndarray, cuts: np.ndarray, method: Method
 ) -> AShare | BShare:
-    """Own features float32[rows, d] -> the owner's share of its rows for `margins_of_own`; zeros at the other party.
+    """Own features float32[rows, d_p] -> this party's share of rows for `margins_of_own`: what it knows, and zeros.
 
-    By thresholds [keys], [rows, d + o], as of `keys_of`; by bins <one-hot bins>, [rows, d * bins].
+    By rows, the owner knows all of its rows; by columns, each party knows its features of all rows. By thresholds
+    [keys], [rows, d + o], as of `keys_of`; by bins <one-hot bins>, [rows, d * bins].
     """
-    own = party.rank == owner
+    p = party.rank if layout.vertical else owner
     if method == "thresholds":
-        optional = layout.optional[owner]
-        width = layout.widths[owner] + len(optional)
-        return AShare(keys_of(features, optional) if own else np.zeros((rows, width), np.uint64), party.rank)
-    size = layout.bins(owner) + 1
-    bits = np.zeros((rows, layout.widths[owner], size), U8)
-    if own:
-        np.put_along_axis(bits, bin_rows(features, cuts)[..., None].astype(np.int64), 1, axis=2)
-    return BShare(bits.reshape(rows, -1), party.rank)
+        words = np.zeros((rows, layout.feature_count + len(layout.missing)), np.uint64)
+        if party.rank == p:
+            words[:, columns_of(layout, p)] = keys_of(features, layout.optional[p])
+        return AShare(words, party.rank)
+    counts = tuple(width * (layout.bins(b) + 1) for b, width in enumerate(layout.widths))
+    bits = np.zeros((rows, sum(counts) if layout.vertical else counts[p]), U8)
+    if party.rank == p:
+        hot = bits[:, place(p, counts) if layout.vertical else slice(None)].reshape(rows, layout.widths[p], -1)
+        np.put_along_axis(hot, bin_rows(features, cuts)[..., None].astype(np.int64), 1, axis=2)
+    return BShare(bits, party.rank)
 
 
 def margins_of_shared(party: Party, ensemble: Ensemble, fixed: FixedModel, keys: AShare, classes: int) -> Steps[AShare]:
@@ -163,11 +169,12 @@ def margins_of_shared(party: Party, ensemble: Ensemble, fixed: FixedModel, keys:
 
 
 def margins_of_own(
-    party: Party, ensemble: Ensemble, fixed: FixedModel, rows: AShare | BShare, owner: int, classes: int
+    party: Party, ensemble: Ensemble, fixed: FixedModel, rows: AShare | BShare, owner: int | None, classes: int
 ) -> Steps[AShare]:
-    """Rows that `owner` knows, whose share they are, as of `own_rows` -> [margin] at MARGIN_SCALE, [classes, n].
+    """Rows as of `own_rows` -> [margin] at MARGIN_SCALE, [classes, n].
 
-    The owner waits for the other party first in the comparison with thresholds, or in the conversion of bits.
+    owner: the party that knows the rows, if one does. It waits for the other party first in the comparison with
+    thresholds, or in the conversion of bits.
     """
     router = yield from fixed_router(party, fixed, rows, owner)
     return (yield from routed_margins(party, ensemble, router, len(rows), classes, fixed.paths))
@@ -330,7 +337,7 @@ def fixed_router(party: Party, fixed: FixedModel, rows: AShare | BShare, owner: 
     Keys beyond those of any value make some comparisons of their row wrong, and nothing else: every bit of a node is
     still a bit, and the row is at one leaf of each tree.
     """
-    values = (yield from multiply_fixed.steps(party, rows[None], fixed.of(owner or 0), owner))[0]
+    values = (yield from multiply_fixed.steps(party, rows[None], fixed.of(owner), owner))[0]
 
     def route(party: Party, trees: Ensemble, places: slice) -> Steps[BShare]:
         t, m = trees.null.shape

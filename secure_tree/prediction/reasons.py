@@ -321,9 +321,9 @@ def revealed_reasons(
 
 
 def explained_own(
-    party: Party, asked: Explanation, fixed: FixedModel, rows: AShare | BShare, owner: int
+    party: Party, asked: Explanation, fixed: FixedModel, rows: AShare | BShare, owner: int | None
 ) -> Steps[Explained]:
-    """Rows that `owner` knows, whose share they are, and a fixed model -> what it learns, as `margins_of_own`."""
+    """Rows as of `own_rows`, the party that knows them, if one does, and a fixed model -> what is to be revealed."""
     router = yield from fixed_router(party, fixed, rows, owner)
     return (yield from asked.steps(party, router, len(rows)))
 

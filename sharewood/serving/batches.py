@@ -3,8 +3,8 @@
 A batch has rows of one party, which gets the predictions, and their reasons if it asks for them; by columns, it has
 rows of both, and the requester gets them. Or it has rows of clients who are no party, of which each party has a half.
 
-By rows, what routes rows at the model's nodes, and secret paths, are fixed once a session. A party that knows a row, or
-has a half of it, then needs nothing of the other party's for its first messages: they go with its turn.
+What routes rows at the model's nodes, and secret paths, are fixed once a session. A party that knows a row, or a part
+of it, or has a half of it, then needs nothing of the other party's for its first messages: they go with its turn.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Batches:
         self.model, self._method, self.mac, self.request = model, method, mac, request
         self._price = round_price
         self._prepared = Prepared()
-        self._own_rows = not mac and not model.facts.layout.vertical
+        self._own_rows = not mac
         self._largest = largest
         self._takes = mac or self._own_rows or CLIENTS in owners
         self.width = len(model.facts.names[model.facts.layout.features_of(model.rank)])
@@ -208,7 +208,8 @@ class Batches:
             return 8 * shape.rows * self.words
         if self._method == "thresholds":
             return 8 * shape.rows * (self.words + nodes)
-        return shape.rows * (layout.widths[shape.owner] * (layout.bins(shape.owner) + 1) + nodes) // 8 + 16
+        blocks = layout.blocks if layout.vertical else [shape.owner]
+        return shape.rows * (sum(layout.widths[p] * (layout.bins(p) + 1) for p in blocks) + nodes) // 8 + 16
 
     def open(self, lot: Lot, link: Peer, shape: BatchShape, rows: np.ndarray) -> Opened:
         """Begin a batch: `rows` are the features of this party's, padded, or its half of the keys of clients'."""
@@ -285,10 +286,11 @@ class Batches:
             half = AShare(rows, party.rank)
             return (yield from margins_of_shared(party, self.model.ensemble, taken, half, classes))
         own = own_rows(party, facts.layout, shape.owner, shape.rows, rows, self.model.cuts, self._method)
+        owner = None if facts.layout.vertical else shape.owner
         if shape.reasons:
             assert explanation is not None, "only then there are such shapes"
-            return (yield from explained_own(party, explanation, taken, own, shape.owner))
-        return (yield from margins_of_own(party, self.model.ensemble, taken, own, shape.owner, classes))
+            return (yield from explained_own(party, explanation, taken, own, owner))
+        return (yield from margins_of_own(party, self.model.ensemble, taken, own, owner, classes))
 
     def predict(
         self,

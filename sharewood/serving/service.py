@@ -266,7 +266,7 @@ class Service:
                 leaves = leaves or turn.leaves
                 if turn.rows:
                     with span("batch", rows=turn.rows, asked_by=self.config.names[owner]):
-                        self._predict(party, ready, owner, turn, parts, own)
+                        self._predict(link, ready, owner, turn, parts, own)
             within, theirs = self.settings.half_within, turns[1 - party.rank].halves
             why = Unpaired(f"the other half of this request has not arrived at {self.peer} in {within:g} s")
             self.halves.refuse([waiting[id] for id in late if id not in theirs], why)
@@ -322,19 +322,19 @@ class Service:
         return self._batches.open(lot, party.link, shape, _features(parts, shape.rows))
 
     def _predict(
-        self, party: Party, ready: Ready, owner: int, turn: Turn, parts: list[JobPart], begun: Opened | None
+        self, link: Channel, ready: Ready, owner: int, turn: Turn, parts: list[JobPart], begun: Opened | None
     ) -> None:
         """Predict the batch of a turn; its owner's jobs get their margins."""
         began, shape, ids = time.perf_counter(), BatchShape(owner, turn.rows, turn.reasons), turn.ids
-        own, features = owner == party.rank, np.zeros((0, self._batches.width), np.float32)
+        own, features = owner == self.model.rank, np.zeros((0, self._batches.width), np.float32)
         shown = np.ones(shape.rows, np.int64)
         unknown: list[int] = []
         if own:
             features = _features(parts, shape.rows)
             if self.by_id:
-                unknown = ask_for(party, len(ids))
+                unknown = ask_for(link, len(ids))
         elif self._table:
-            places = look_up(party, ids, self._table.places)
+            places = look_up(link, ids, self._table.places)
             unknown = np.flatnonzero(places < 0).tolist()
             features = _padded(np.where((places < 0)[:, None], 0, self._table.features[places]), shape.rows)
         shown[unknown] = 0
@@ -344,10 +344,10 @@ class Service:
         if own and begun:
             answers = self._batches.finish(begun, shown)
             ready.renew(shape)
-        elif not self.by_id or len(unknown) < len(ids):
+        elif turn.begun or not self.by_id or len(unknown) < len(ids):
             if turn.begun and not (self._batches.opens(shape) and ready.has(shape)):
                 raise ProtocolDesync("the other party has begun a batch for which no material is ready")
-            work = party.link, shape, features, shown, turn.begun
+            work = link, shape, features, shown, turn.begun
             answers = ready.use(shape, lambda lot: self._batches.run(lot, *work))
         if own:
             classes = self.model.config.num_class

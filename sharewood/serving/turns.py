@@ -1,11 +1,10 @@
 """Messages of two services between batches: in a turn, each offers the rows that it wants predicted.
 
 A service that has rows begins a turn, and the other one joins in. Both learn when a party has requests, their number of
-rows, rounded up to a power of two, and by columns the ids of the rows. By rows, a turn has the first messages of its
-batch as well. Of requests of clients who are no party, each
-service has a half: a turn says which ones wait, and both predict those that wait at both, in the order of their ids. If
-few rows wait, a service guesses that the other one has the same, and opens them in its turn: the pads of a wrong guess
-are dropped.
+rows, rounded up to a power of two, and by columns the ids of the rows. A turn has the first messages of its batch as
+well. Of requests of clients who are no party, each service has a half: a turn says which ones wait, and both predict
+those that wait at both, in the order of their ids. If few rows wait, a service guesses that the other one has the same,
+and opens them in its turn: the pads of a wrong guess are dropped.
 """
 
 from __future__ import annotations
@@ -20,11 +19,13 @@ from pydantic import Field
 from mpc.comparison.ranks import MOST_RANKS
 from mpc.errors import ConfigError, DataError, ProtocolDesync
 from mpc.party import Party
-from secure_tree.agreement.messages import Hexadecimal, Message, Text, exchange
+from protocols.transport.channel import Channel
+from secure_tree.agreement.messages import Hexadecimal, Message, Text, checked, exchange
 from secure_tree.agreement.models import agree_on_prediction
 from secure_tree.model.shared_model import SharedModel
 from sharewood.job.sections import Predict
 
+_HELD = "service.held"
 MOST_BATCH = 1 << 16
 # The most requests of clients that may wait for their other half, and the most bytes of rows that a turn opens.
 MOST_HALVES = 1 << 10
@@ -111,18 +112,21 @@ def paired(turns: tuple[Turn, Turn], largest: int) -> tuple[list[str], list[str]
     return batch, unequal
 
 
-def ask_for(party: Party, count: int) -> list[int]:
+def ask_for(link: Channel, count: int) -> list[int]:
     """Receive the places of those of `count` ids for which the other party has no row. Raises ProtocolDesync."""
-    unknown = exchange(party, "service.held", Held.of(unknown=[])).unknown
+    received = link.receive(_HELD)
+    if not isinstance(received, dict):
+        raise ProtocolDesync(f"{_HELD}: the other party's message must have named parts")
+    unknown = checked(Held, received, _HELD).unknown
     if unknown != sorted(set(unknown)) or (unknown and unknown[-1] >= count):
         raise ProtocolDesync("the other party must send the positions of ids in ascending order")
     return unknown
 
 
-def look_up(party: Party, ids: Sequence[str], places: dict[str, int]) -> np.ndarray:
+def look_up(link: Channel, ids: Sequence[str], places: dict[str, int]) -> np.ndarray:
     """Tell the other party which ids have no row here; return the row of each id, int64[ids], -1 if there is none."""
     rows = np.array([places.get(one, -1) for one in ids], np.int64)
-    exchange(party, "service.held", Held.of(unknown=np.flatnonzero(rows < 0).tolist()))
+    link.send(_HELD, Held.of(unknown=np.flatnonzero(rows < 0).tolist()).model_dump())
     return rows
 
 

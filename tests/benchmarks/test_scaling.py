@@ -11,7 +11,8 @@ from benchmarks.scaling_page import fit, page
 
 def test_the_page_is_written_from_the_figures():
     study = json.loads((DOCS / "figures" / "scaling.json").read_text())
-    assert (DOCS / "scaling.md").read_text() == page(study, between(DOCS / "scaling.md", "large")[1]), "python -m benchmarks.scaling --page writes it anew"
+    large = between(DOCS / "scaling.md", "large")[1]
+    assert (DOCS / "scaling.md").read_text() == page(study, large), "python -m benchmarks.scaling --page writes it anew"
 
 
 def test_a_power_law_is_found():

@@ -40,6 +40,7 @@ from secure_tree.prediction.predict import (
 )
 from secure_tree.public.numerics import MARGIN_SCALE
 from tests.secure_tree.opened import contributing, train_both
+from tests.secure_tree.test_layouts import columns
 from tests.secure_tree.test_twin import halves, table
 
 KINDS = {
@@ -272,6 +273,45 @@ def test_a_party_begins_with_rows_that_it_knows(models, owner, method, following
         return whole.words, again.words, known.words, rounds
 
     (first, first_again, plain, rounds), (second, second_again, other, others) = run_both(job)[0]
+    assert np.array_equal(first + second, first_again + second_again) and rounds == others == following
+    assert np.array_equal(first + second, plain + other)
+
+
+@pytest.mark.parametrize("source", [dealt, made_by_both])
+@pytest.mark.parametrize("owner", [0, 1])
+@pytest.mark.parametrize(("method", "following"), [("thresholds", 6), ("bins", 4)])
+def test_a_party_begins_with_rows_of_which_each_knows_some_columns(source, owner, method, following):
+    """The requester's opening goes with its turn; the other party's first message goes with that of the next round."""
+    X, y = table(60, 5, seed=9)
+    X[::7, 1], X[::5, 4] = np.nan, np.nan
+    parts, labels = columns(X, y, 2)
+    training = train_both(parts, labels, partition="vertical", missing=["f1", "f2"], n_estimators=3, max_bin=8)
+    tables = [part[:6].astype(np.float32) for part in parts]
+
+    def job(party):
+        model, features = training.models[party.rank].model, tables[party.rank]
+        layout = replace(model.facts.layout, rows=(6, 6))
+        fixed = party.run(fix_model(party, model.ensemble, 6, 1, layout if method == "bins" else None))
+        own = own_rows(party, layout, owner, 6, features, model.cuts, method)
+        known = party.run(margins(party, model.ensemble, layout, model.cuts, features, method, 1))
+
+        def steps():
+            return margins_of_own(party, model.ensemble, fixed, own, None, 1)
+
+        whole, before = party.run(steps()), party.meter.total.rounds
+        if source is made_by_both:
+            # Material that both make when they take it cannot be taken by one party first.
+            again = party.run(steps())
+        elif party.rank == owner:
+            begun = Begun(steps())
+            party.link.send("test", begun.opening)
+            again = party.run(begun.rest())
+        else:
+            again = party.run(replying(steps(), party.link.receive("test")))
+        return whole.words, again.words, known.words, party.meter.total.rounds - before
+
+    results, _ = run_both(job, source=source)
+    (first, first_again, plain, rounds), (second, second_again, other, others) = results
     assert np.array_equal(first + second, first_again + second_again) and rounds == others == following
     assert np.array_equal(first + second, plain + other)
 
