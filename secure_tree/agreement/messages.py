@@ -64,6 +64,8 @@ Plain = (
     | dict[Text, Direction]
     | dict[Text, list[float]]
     | dict[Text, tuple[float, ...]]
+    | list[list[Count | Text]]
+    | tuple[tuple[Count | Text, ...], ...]
     | None
 )
 Rank = Annotated[int, Field(ge=0, le=1)]

@@ -34,6 +34,7 @@ from secure_tree.data.own_rows import OwnRows
 from secure_tree.public.config import TrainConfig, validated
 from secure_tree.public.context import PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2
+from secure_tree.public.interactions import interactions
 from secure_tree.public.layout import Layout, lay_out
 from secure_tree.public.names import covers, is_indicator
 
@@ -154,6 +155,7 @@ def agree_on_training(party: Party, config: TrainConfig, own: OwnRows, offsets: 
     )
     theirs = exchange(party, "training.facts", mine)
     context = TrainingContext(config, replace(_joined(config, party.rank, mine, theirs), offsets=offsets))
+    interactions(config, context.facts.tables)
     agree_on_numbers(party, "training.numbers", of_training(context))
     return context
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -242,6 +243,10 @@ class TrainConfig(BoostingConfig):
     """For each feature of the whole table, or by name: 1 if predictions must not fall as it rises, -1 if they must not
     rise, otherwise 0. Public. Not together with `reg_alpha`.
     """
+    interaction_constraints: tuple[tuple[int | str, ...], ...] | None = _parameter(None, "None")
+    """Groups of columns, by names or by their numbers in the whole table: the columns of every path from the root are
+    in one group. A column without a group is with no other. Public. None: all may meet.
+    """
 
     @field_validator("objective", "missing", "random_state", mode="before")
     @classmethod
@@ -271,6 +276,25 @@ class TrainConfig(BoostingConfig):
                 f'must be a list of 1, 0 or -1, a dict of names, or text such as "(1,0,-1)", got {given!r}'
             )
         return parts
+
+    @field_validator("interaction_constraints", mode="before")
+    @classmethod
+    def _groups_in_any_form(cls, given: Any) -> Any:
+        groups = given
+        if isinstance(given, str):
+            try:
+                groups = json.loads(given)
+            except ValueError:
+                groups = [given]
+        lists = isinstance(groups, list | tuple) and all(isinstance(group, list | tuple) for group in groups)
+        columns = [column for group in groups for column in group] if lists else []
+        if given is not None and not (
+            lists and all(isinstance(c, str) or (type(c) is int and c >= 0) for c in columns)
+        ):
+            raise ValueError(
+                f'must be a list of lists of names or numbers, or text such as "[[0, 1], [2, 3]]", got {given!r}'
+            )
+        return groups
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:

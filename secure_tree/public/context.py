@@ -10,6 +10,7 @@ import numpy as np
 
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.exact import ceil_log2, ln
+from secure_tree.public.interactions import Interactions, interactions
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import Numerics, Size, plan_numerics
 
@@ -79,6 +80,13 @@ class PublicFacts:
     offsets: bool = False
 
     @property
+    def tables(self) -> list[tuple[str, ...]]:
+        """The names of the features: by columns those of each party and owner, otherwise of everybody."""
+        widths = [*self.layout.widths[:2], *self.owner_widths] if self.layout.vertical else [len(self.names)]
+        ends = np.cumsum(widths).tolist()
+        return [self.names[end - width : end] for end, width in zip(ends, widths, strict=True)]
+
+    @property
     def margin_unit(self) -> float:
         """The value of a margin or leaf weight that is 1 in the training."""
         return self.label_scale if self.power is None else 1.0
@@ -135,6 +143,12 @@ class TrainingContext:
     def directions(self) -> np.ndarray:
         """For every candidate but the null split: whether weights must rise (1), must fall (-1), or are free (0)."""
         return np.array(self.config.directions(self.facts.names))[self.layout.candidate_features]
+
+    @cached_property
+    def interactions(self) -> Interactions | None:
+        """Which candidates may follow which others on a path; None: all."""
+        found = interactions(self.config, self.facts.tables)
+        return found and found.at(self.layout.candidate_features)
 
     def of_rows(self, rows: tuple[int, ...]) -> TrainingContext:
         """Return the context of a shard with these numbers of rows."""

@@ -50,7 +50,6 @@ PARAMETERS = {
     "importance_type": "leave it out; call feature_importance(party, kind)",
     "warm_start": "pass the fitted estimator to fit as xgb_model",
     "base_margin": "pass it to fit and predict, with an offset for each row",
-    "interaction_constraints": "a path's features are secret, so splits cannot be held to groups of them",
     "max_leaves": "trees are grown level by level; use max_depth",
     "grow_policy": "trees are grown level by level; use max_depth",
     "booster": "trees are never dropped, and there are no linear models: leave it out; use learning_rate and subsample",

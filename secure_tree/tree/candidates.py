@@ -5,6 +5,13 @@ is public. For horizontal data with private edges, both parties have bins of the
 Then W[f, b, c] = 1{median of the training values in p's bin b < q's edge c} is compared once and kept as shares. There
 is no W for joint edges, which are the edges of both parties, and none for vertical data, where a candidate applies only
 to its owner's bins.
+
+Interaction constraints (secure_tree/public/interactions.py) let a node split on a feature if one of its groups contains
+all features above. Every node has a shared bit per group: that it does. The bits of the root are 1. Those of children
+are their parent's, each <and>ed with whether the group contains the winner's feature, a sum of the winner's one-hot.
+This takes a round, and the <or> over the groups of a feature one more if it has several, two if it has more than four,
+all beside the search; the bit is one more condition of a valid candidate. A node whose candidates are all invalid may
+choose one that may not follow: such a split does not last. Groups are public; which features are on a path is secret.
 """
 
 from __future__ import annotations
@@ -15,18 +22,22 @@ from operator import add
 
 import numpy as np
 
-from mpc.arithmetic.bits import to_ring
+from mpc.arithmetic.bits import and_bits, to_ring
 from mpc.comparison.comparison import below
+from mpc.lookup.one_hot import all_of
 from mpc.matrix.fixed_operand import FixedOperand, fix, multiply_fixed
 from mpc.party import Party
 from mpc.rings import Z32
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, concatenate
+from mpc.shares import AShare, BShare, concatenate, public_bits
 from secure_tree.data.bins import Bins, order_key
 from secure_tree.model.ensemble import winning_edges
+from secure_tree.public.interactions import Interactions
 from secure_tree.public.layout import Layout
 
 COMPARED_BITS = 34
+# Bits of which one look-up computes the conjunction: it has two to so many entries.
+ALL_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -112,3 +123,41 @@ def _after(edges: BShare, finer: int) -> BShare:
         return np.repeat(np.bitwise_xor.accumulate(b[..., ::-1], axis=-1)[..., ::-1] ^ b, finer, axis=-1)
 
     return edges.map(suffix)
+
+
+@dataclass(frozen=True)
+class Followers:
+    """Of nodes: <a feature of the kind may follow>, [v, K], and <the group contains all features above>, [v, G]."""
+
+    kinds: BShare
+    groups: BShare
+
+
+def follow(
+    party: Party, interactions: Interactions, above: Followers | None, winner: BShare
+) -> Steps[tuple[BShare, BShare]]:
+    """<one-hot winner>, [v, C + 1] -> <it may follow>, [v], and <groups> of the node's children, [v, G]."""
+    order, count = np.argsort(interactions.kind, kind="stable"), len(interactions.groups)
+    first = np.searchsorted(interactions.kind[order], np.arange(count))
+    kinds = winner.map(lambda b: np.bitwise_xor.reduceat(b[:, order], first, axis=1))
+    groups = kinds.map(lambda b: b @ interactions.groups.astype(np.uint8) & 1)
+    if above is None:
+        return public_bits(np.ones(1), party.rank), groups
+    held = concatenate([above.kinds, above.groups], axis=1)
+    both = yield from and_bits.steps(party, held, concatenate([kinds, groups], axis=1))
+    return both[:, :count].parity(axis=1), both[:, count:]
+
+
+def followers(party: Party, interactions: Interactions, groups: BShare) -> Steps[Followers]:
+    """<groups> of the children of nodes, [v, G] -> Followers of both children of each, [2 v]."""
+    none = ~groups
+    padded = concatenate([none, public_bits(np.ones((len(none), 1)), party.rank)], axis=1)
+    kinds, most = interactions.groups_of_kinds.shape
+    none = padded[:, interactions.groups_of_kinds].reshape(-1, most)
+    while none.shape[1] > 1:
+        width = min(ALL_AT_ONCE, none.shape[1])
+        more = public_bits(np.ones((len(none), -none.shape[1] % width)), party.rank)
+        flat = concatenate([none, more], axis=1).reshape(-1, width)
+        none = (yield from all_of.steps(party, flat)).reshape(len(none), -1)
+    twice = [x.map(lambda b: np.repeat(b, 2, axis=0)) for x in (~none.reshape(-1, kinds), groups)]
+    return Followers(*twice)

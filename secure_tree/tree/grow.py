@@ -14,12 +14,13 @@ from mpc.comparison.argmax import argmax
 from mpc.party import Party
 from mpc.rings import Z32
 from mpc.rounding.widening import widen
-from mpc.rounds import Steps, Tasks, beside, parallel
+from mpc.rounds import Steps, Task, Tasks, beside, parallel
 from mpc.shares import AShare, BShare, concatenate
 from secure_tree.model.ensemble import TreeShares
 from secure_tree.public.context import TrainingContext
+from secure_tree.public.interactions import Interactions
 from secure_tree.tree import checks
-from secure_tree.tree.candidates import Candidates, left_sets, left_sums
+from secure_tree.tree.candidates import Candidates, Followers, follow, followers, left_sets, left_sums
 from secure_tree.tree.pruning import Pruning
 from secure_tree.tree.rows import TreeRows, interleave
 from secure_tree.tree.score import keys, node_scales
@@ -38,7 +39,7 @@ def grow(
 def _grow(
     party: Party, context: TrainingContext, rows: TreeRows, candidates: Candidates, sample: np.ndarray, tasks: Tasks
 ) -> Steps[TreeShares]:
-    config, pruning = context.config, Pruning(party, context, tasks)
+    config, interactions, pruning = context.config, context.interactions, Pruning(party, context, tasks)
     numerics = context.numerics.ranked(party.randomness.has_dealer)
     directions = context.directions[sample[:-1]]
     # Sums stay in words of 32 bits where nothing but the ranking by log (a b) reads them.
@@ -48,29 +49,36 @@ def _grow(
     totals: list[AShare] = []
     left: AShare | None = None
     chosen: AShare | None = None
+    allowed: Followers | None = None
+    path: Task[tuple[BShare, BShare]] | None = None
     for level in range(config.max_depth):
         party.part("histograms")
         of_left = yield from rows.totals(party)
         of_nodes = _children(of_left, totals[-1].narrow(Z32) if totals else None)
-        scale, total, sums = yield from parallel(
-            node_scales(party, numerics, of_nodes),
-            _widened(party, of_left, narrow),
-            _left_sums(party, rows, candidates, sample[:-1], narrow),
+        (scale, total, sums), allowed = yield from parallel(
+            parallel(
+                node_scales(party, numerics, of_nodes),
+                _widened(party, of_left, narrow),
+                _left_sums(party, rows, candidates, sample[:-1], narrow),
+            ),
+            _allowed(party, interactions, path),
         )
         checks.rows_arrived(party, total, chosen)
         above = totals[-1] if totals else None
         totals.append(_children(total, above))
         checks.children_add_up(party, totals[-1], above)
-        pruning.add(totals[-1], winners[-1] if winners else None)
+        pruning.add(totals[-1], winners[-1] if winners else None, path)
         left = _children(sums, left)
         party.part("gains")
-        key = yield from keys(party, numerics, left, totals[-1], scale, config.min_child_samples, directions)
+        may = allowed.kinds[:, interactions.kind[sample[:-1]]] if interactions and allowed else None
+        key = yield from keys(party, numerics, left, totals[-1], scale, config.min_child_samples, directions, may)
         party.part("best split")
         best, largest = yield from argmax.steps(party, key, numerics.key_bits)
         checks.one_winner(party, best, key, largest)
         party.part("rows to children")
         winner = _scatter(best, sample[:-1], candidates.layout.candidates)
         winners.append(winner)
+        path = tasks.start(follow(party, interactions, allowed, winner)) if interactions else None
         if level < config.max_depth - 1:
             steps = left_sets(party, candidates, winner)
             if party.audit:
@@ -83,7 +91,7 @@ def _grow(
     party.part("leaf weights")
     level_sets, (chosen, leaves) = yield from parallel(
         _routed(party, rows, candidates, winner),
-        _leaves(party, pruning, totals[-1], _chosen(party, best, left), winner),
+        _leaves(party, pruning, totals[-1], _chosen(party, best, left), winner, path),
     )
     yield from checks.rows_arrived_at_leaves(party, rows.totals, chosen)
     of_block = [concatenate([of_level[p] for of_level in [*sets, level_sets]]) for p in candidates.layout.blocks]
@@ -98,14 +106,29 @@ def _routed(party: Party, rows: TreeRows, candidates: Candidates, winner: BShare
     return level_sets
 
 
+def _allowed(
+    party: Party, interactions: Interactions | None, path: Task[tuple[BShare, BShare]] | None
+) -> Steps[Followers | None]:
+    """What may follow the last winners, when it is known; None: everything."""
+    if interactions is None or path is None:
+        return None
+    _, groups = yield from path.wait()
+    return (yield from followers(party, interactions, groups))
+
+
 def _leaves(
-    party: Party, pruning: Pruning, parents: AShare, chosen: Steps[AShare], winner: BShare
+    party: Party,
+    pruning: Pruning,
+    parents: AShare,
+    chosen: Steps[AShare],
+    winner: BShare,
+    path: Task[tuple[BShare, BShare]] | None,
 ) -> Steps[tuple[AShare, AShare]]:
     """Return [left sums] of the last winners, [v, s], and the [weights] of leaves for training rows."""
     of_left = yield from chosen
     sums = _children(of_left, parents)
     checks.children_add_up(party, sums, parents)
-    pruning.add(sums, winner)
+    pruning.add(sums, winner, path)
     return of_left, (yield from pruning.weights())
 
 

@@ -1,11 +1,11 @@
 """Pruning of a tree while it grows: exact gains of its nodes, and the tree without the splits that do not last.
 
 A split lasts if both children have the least weight and the least number of rows, their gains exceed that of the node
-by more than min_split_loss, their weights are in the order required by a constraint (secure_tree/tree/monotone.py), and
-the split above it lasts. The other nodes get the null split, which sends all rows left at a left child and right
-elsewhere. So one leaf below such a node has its weight, and the others have weight 0. But training rows are at the
-leaves to which the search has routed them, so every leaf below the node gives them the node's weight: that of the node
-at which its path ends.
+by more than min_split_loss, their weights are in the order required by a constraint (secure_tree/tree/monotone.py), its
+feature may follow those above (secure_tree/tree/candidates.py), and the split above it lasts. The other nodes get the
+null split, which sends all rows left at a left child and right elsewhere. So one leaf below such a node has its weight,
+and the others have weight 0. But training rows are at the leaves to which the search has routed them, so every leaf
+below the node gives them the node's weight: that of the node at which its path ends.
 
 What depends on the sums of a level begins when they are known, beside the search for the splits of the next levels.
 After the last search, only what depends on the leaves is left.
@@ -78,11 +78,12 @@ class Pruning:
         self._party, self._context, self._tasks = party, context, tasks
         self._levels: list[Level] = []
 
-    def add(self, sums: AShare, winner: BShare | None) -> None:
+    def add(self, sums: AShare, winner: BShare | None, path: Task[tuple[BShare, BShare]] | None = None) -> None:
         """Begin with a level: [G, H (, rows)] of its nodes, [v, s], and <one-hot winner> of the splits above, if any.
 
         Sums are in words of 64 bits, or of 32 without an alpha, a largest step and constraints.
-        The winners, [v / 2, C + 1], are valid or invalid candidates, but not null splits yet.
+        The winners, [v / 2, C + 1], are valid or invalid candidates, but not null splits yet. `path`: what
+        `candidates.follow` returns of them, if there are interaction constraints.
         """
         party, context, start = self._party, self._context, self._tasks.start
         above = self._levels[-1] if self._levels else None
@@ -94,14 +95,21 @@ class Pruning:
         values = start(_values(party, context, wide, normal))
         bounds = start(_bounds(party, context, above, values, ways)) if constraints else None
         weight = start(_held(party, context, values, bounds if above else None))
-        splits = self._splits(above, enough, values, ways) if above else None
+        splits = self._splits(above, enough, values, ways, path) if above else None
         end = start(_end(party, above, enough, weight, splits))
         self._levels.append(Level(wide, enough, values, bounds, weight, splits, end))
 
-    def _splits(self, above: Level, enough: Task[list[BShare]], values: Task[Values], ways: BShare | None) -> Splits:
+    def _splits(
+        self,
+        above: Level,
+        enough: Task[list[BShare]],
+        values: Task[Values],
+        ways: BShare | None,
+        path: Task[tuple[BShare, BShare]] | None,
+    ) -> Splits:
         party, context, start = self._party, self._context, self._tasks.start
         pays = start(_pays(party, context, above.values, values))
-        rest = start(_rest(party, above, enough, values, ways))
+        rest = start(_rest(party, above, enough, values, ways, path))
         return Splits(pays, rest, start(_lasting(party, pays, rest)))
 
     def weights(self) -> Steps[AShare]:
@@ -184,12 +192,20 @@ def _pays(
 
 
 def _rest(
-    party: Party, above: Level, enough: Task[list[BShare]], values: Task[Values], ways: BShare | None
+    party: Party,
+    above: Level,
+    enough: Task[list[BShare]],
+    values: Task[Values],
+    ways: BShare | None,
+    path: Task[tuple[BShare, BShare]] | None,
 ) -> Steps[BShare]:
     tests = [bits[side::2] for bits in (yield from enough.wait()) for side in (0, 1)]
     if ways is not None:
         own = yield from values.wait()
         tests.append((yield from in_order(party, ways, own.w)))
+    if path is not None:
+        fits, _ = yield from path.wait()
+        tests.append(fits)
     if above.splits:
         tests.append(_twice((yield from above.splits.lasts.wait())))
     return (yield from all_of.steps(party, stack(tests, axis=1)))

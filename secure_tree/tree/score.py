@@ -37,7 +37,7 @@ from mpc.rings import Z16, Z32, integers
 from mpc.rounding.widening import widen
 from mpc.rounding.widening_dot import widening_dot
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, concatenate, stack
+from mpc.shares import AShare, BShare, concatenate, stack
 from mpc.words import U64
 from secure_tree.public.numerics import FINER_SIDE, LOG_UNIT, NODE_HIGH, Numerics
 from secure_tree.tree.monotone import ordered
@@ -86,18 +86,20 @@ def keys(
     scale: NodeScale,
     min_samples: int,
     directions: np.ndarray,
+    allowed: BShare | None = None,
 ) -> Steps[AShare]:
     """[left sums], [v, s, C], [totals], [v, s], and scales -> [key], uint16 [v, C], below 2^key_bits.
 
     The s sums are (G, H) or (G, H, rows), in words of 64 bits, or of 32 if there is a `split` and no direction. The low
     bits of a key are the score; the highest bit is 1 if the candidate is valid. `directions`, int[C]: whether weights
-    must rise (1) or fall (-1) from the left side to the right side.
+    must rise (1) or fall (-1) from the left side to the right side. `allowed`, [v, C]: what else a valid candidate must
+    be, if anything.
     """
     sides = stack([left, total.map(lambda t: t[..., None]) - left])
     H = sides[:, :, 1] + numerics.l2
     terms, valid = yield from parallel(
         _terms(party, numerics, sides[:, :, 0], H, total, scale),
-        _valid(party, numerics, sides, H, min_samples, directions),
+        _valid(party, numerics, sides, H, min_samples, directions, allowed),
     )
     score = terms[0] if len(terms) == 1 else (yield from log_sum.steps(party, *terms))
     return score + valid.times(1 << numerics.score_bits)
@@ -195,18 +197,26 @@ def _split(party: Party, split: Logarithm, a: AShare, scale: NodeScale) -> Steps
 
 
 def _valid(
-    party: Party, numerics: Numerics, sides: AShare, H: AShare, min_samples: int, directions: np.ndarray
+    party: Party,
+    numerics: Numerics,
+    sides: AShare,
+    H: AShare,
+    min_samples: int,
+    directions: np.ndarray,
+    allowed: BShare | None,
 ) -> Steps[AShare]:
     """[sums] of both sides, [2, v, s, C], and [a, b] -> [1 if the candidate is valid], [v, C].
 
-    Both sides must have the least weight and the least number of rows, and their weights must be in the required order.
+    Both sides must have the least weight and the least number of rows, and their weights must be in the required order;
+    the candidate must be allowed.
     """
     tests = [below.steps(party, H, [numerics.min_weight], numerics.high + 3)]
     if sides.shape[2] == 3:
         tests.append(below.steps(party, sides[:, :, 2], [min_samples], min(COUNT_BITS, sides.ring.bits)))
     order = [ordered(party, sides[:, :, 0], H, directions)] if directions.any() else []
     few, right = yield from parallel(parallel(*tests), parallel(*order))
-    enough = concatenate([*(~bits[..., 0] for bits in few), *(bits[None] for bits in right)])
+    rest = right if allowed is None else (*right, allowed)
+    enough = concatenate([*(~bits[..., 0] for bits in few), *(bits[None] for bits in rest)])
     flat = enough.reshape(len(enough), -1).map(lambda b: b.T)
     valid = (yield from all_of.steps(party, flat)).reshape(*enough.shape[1:])
     return (yield from to_ring.steps(party, valid, Z16))

@@ -13,11 +13,12 @@ from secure_tree.model.ensemble import left_children
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import PublicFacts
 from secure_tree.public.exact import ceil_log2
+from secure_tree.public.interactions import Interactions, interactions
 from secure_tree.public.layout import Layout, Names, known_edges, lay_out
 from secure_tree.public.numerics import Numerics, Size, plan_numerics
 from secure_tree.twin.joint import pooled_edges
 from secure_tree.twin.losses import derivatives
-from secure_tree.twin.search import Coins, PlainCandidates, bounded, hold, keys, lasting, soft_threshold
+from secure_tree.twin.search import Coins, PlainCandidates, bounded, followers, hold, keys, lasting, soft_threshold
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,13 @@ class PlainTree:
 
 @dataclass(frozen=True)
 class PlainData:
-    """The bins of all blocks and their candidates. `directions` is that of `TrainingContext`."""
+    """The bins of all blocks and their candidates. `directions` and `interactions` are those of `TrainingContext`."""
 
     layout: Layout
     bins: tuple[Bins, ...]
     candidates: PlainCandidates
     directions: np.ndarray
+    interactions: Interactions | None
 
     @classmethod
     def of(
@@ -64,9 +66,11 @@ class PlainData:
             bins = tuple(Bins(x, edges, edges) for x in plain)
         else:
             bins = tuple(make_bins(x, size, layout.finer) for x, size in zip(plain, layout.sizes, strict=True))
-        every = sum(names, ()) if layout.vertical else names[0]
-        directions = np.array(config.directions(every))[layout.candidate_features]
-        return cls(layout, bins, PlainCandidates.of(bins, layout), directions)
+        named = names if layout.vertical else names[:1]
+        directions = np.array(config.directions(sum(named, ())))[layout.candidate_features]
+        found = interactions(config, named)
+        held = found and found.at(layout.candidate_features)
+        return cls(layout, bins, PlainCandidates.of(bins, layout), directions, held)
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -128,13 +132,19 @@ def grow(
         total = sum(blocks[p][:, :, 0].sum(axis=-1) for p in data.layout.cover)
         left = data.candidates.left_sums(blocks)[..., edges]
         key = keys(numerics, left, total, config.min_child_samples, of_level, data.directions[edges])
+        if data.interactions:
+            # A candidate that may not follow is not valid.
+            may = followers(data.interactions, winners)[-len(at_node) :, edges]
+            key = np.where(may, key, key % (1 << numerics.score_bits))
         best = edges[key.argmax(axis=1)].tolist()
         goes = [data.goes_left(winner) for winner in best]
         nodes.append(np.stack([at_node[v // 2] & (goes[v // 2] ^ (v % 2 == 1)) for v in range(2 * len(best))]))
         winners += best
     sums = np.concatenate(nodes) @ values.T.astype(np.int64)
-    ways = data.directions[winners]
-    lasts = lasting(numerics, sums, config.min_child_samples, ways)
+    ways, fits = data.directions[winners], np.ones(len(winners), bool)
+    if data.interactions:
+        fits = followers(data.interactions, winners)[np.arange(len(winners)), winners]
+    lasts = lasting(numerics, sums, config.min_child_samples, ways, fits)
     winner = np.where(lasts, winners, null)
     leaf = data.leaves(winner)
     held = hold(ways, _weights(config, numerics, sums))

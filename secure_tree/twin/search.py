@@ -10,6 +10,7 @@ from mpc.functions.log_sum import rounded_sum
 from mpc.functions.logarithm import rounded_logarithm
 from mpc.functions.reciprocal import MANTISSA, START_CONSTANT, START_SCALE, START_SLOPE
 from secure_tree.data.bins import Bins, order_key
+from secure_tree.public.interactions import Interactions
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import FINER_SIDE, LOG_UNIT, NODE_HIGH, STEP_SCALE, Numerics
 
@@ -183,10 +184,17 @@ def _valid(
     return valid
 
 
-def lasting(numerics: Numerics, sums: np.ndarray, min_samples: int, ways: np.ndarray | int = 0) -> np.ndarray:
+def lasting(
+    numerics: Numerics,
+    sums: np.ndarray,
+    min_samples: int,
+    ways: np.ndarray | int = 0,
+    fits: np.ndarray | bool = True,
+) -> np.ndarray:
     """Sums of all nodes, [2 m + 1, s] -> whether each of the m splits lasts, as `secure_tree.tree.pruning`.
 
-    `ways`, int[m]: whether weights must rise (1) or fall (-1) from the left child to the right child.
+    `ways`, int[m]: whether weights must rise (1) or fall (-1) from the left child to the right child. `fits`, bool[m]:
+    whether a split may follow those above.
     """
     m = len(sums) // 2
     by_weight, w, _, enough = weights(numerics, sums[:, 0], sums[:, 1])
@@ -194,10 +202,19 @@ def lasting(numerics: Numerics, sums: np.ndarray, min_samples: int, ways: np.nda
     if sums.shape[1] == 3:
         enough = enough & (sums[:, 2] >= min_samples)
     lasts = (gain[1::2] + gain[2::2] - gain[:m] > numerics.split_loss) & enough[1::2] & enough[2::2]
-    lasts &= ways * (w[1::2] - w[2::2]) >= 0
+    lasts &= (ways * (w[1::2] - w[2::2]) >= 0) & fits
     for node in range(1, m):
         lasts[node] &= lasts[(node - 1) // 2]
     return lasts
+
+
+def followers(interactions: Interactions, winners: list[int]) -> np.ndarray:
+    """Candidates of the first m nodes of a full tree -> which candidates may follow at each node, bool[2 m + 1, C]."""
+    of_candidates = interactions.groups[interactions.kind]
+    groups = [np.ones(of_candidates.shape[1], bool)]
+    for node, winner in enumerate(winners):
+        groups += [groups[node] & of_candidates[winner]] * 2
+    return (np.stack(groups)[:, None] & of_candidates).any(axis=2)
 
 
 def hold(ways: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -32,6 +32,7 @@ CASES = {
         {"objective": "multi:ova", "num_class": 3, "n_estimators": 1},
     ),
     "monotone": (SecureXGBRegressor, X, CURVED, "thresholds", {"monotone_constraints": (1, 0, 0, -1)}),
+    "interactions": (SecureXGBRegressor, X, CURVED, "bins", {"interaction_constraints": [[0, 1], [1, 2], [3]]}),
     "counts": (SecureXGBRegressor, X, CLASS * 3, "bins", {"objective": "count:poisson", "edges": "joint"}),
 }
 

@@ -92,7 +92,7 @@ def test_what_is_refused():
 
 
 def test_parameters_that_trees_on_shares_do_not_have():
-    with pytest.raises(ConfigError, match="interaction_constraints is not supported: a path's features"):
-        SecureXGBClassifier(interaction_constraints=[[0, 1]])
+    with pytest.raises(ConfigError, match="max_leaves is not supported: trees are grown level by level"):
+        SecureXGBClassifier(max_leaves=8)
     with pytest.raises(ConfigError, match="grow_policy is not supported"):
         SecureXGBRegressor(grow_policy="lossguide")

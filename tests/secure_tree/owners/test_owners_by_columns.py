@@ -100,6 +100,7 @@ def test_every_split_is_the_twins_on_the_joined_table(holder):
         ({}, {"min_child_samples": 9, "reg_alpha": 0.4}),
         ({}, {"subsample": 0.7, "colsample_bytree": 0.5, "random_state": 3}),
         ({}, {"monotone_constraints": (1, 0, 0, 0, -1, 1, 0, -1)}),
+        ({}, {"interaction_constraints": [[0, 7], [1, 2, 4], [3, 4, 5, 7]], "max_depth": 4}),
     ],
 )
 def test_whatever_is_trained(shape, parameters):

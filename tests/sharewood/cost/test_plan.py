@@ -36,6 +36,7 @@ NAMES = "w", "x", "y", "kind=a", "kind=b"
         ({"edges": "joint", "edge_bits": 16}, {"owner_rows": (20, 35)}),
         ({"partition": "vertical", "test_size": 0.2}, {"owner_names": (("p", "q"), ("r",))}),
         ({"monotone_constraints": {"w": 1, "y": -1}}, {}),
+        ({"interaction_constraints": [["w", "x"], ["x", "kind"]]}, {}),
         ({"edges": "private", "local_bins": 16, "test_size": 0.2}, {}),
         ({"objective": "multi:ova", "num_class": 3, "missing": "all"}, {"validation_rows": (5, 0)}),
         ({"objective": "count:poisson", "test_size": 0.2, "eval_epochs": 2}, {}),
@@ -253,6 +254,17 @@ def test_constraints_of_a_file_are_by_name_or_by_place(job):
     ):
         with pytest.raises(ConfigError, match=sentence):
             plan(*planned(job("rows = [40, 30]", f"monotone_constraints = {given}")))
+
+
+def test_groups_of_a_file_are_by_name_or_by_number(job):
+    for given, sentence in (
+        ('[["age", "income"], [0, 1]]', "no party has a column 'income'"),
+        ("[[0, 1], [2, 3]]", "the columns of both parties are numbers 0 to 1, got 2"),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            plan(*planned(job("rows = [40, 30]", f"interaction_constraints = {given}")))
+    config, sizes = planned(job("rows = [40, 30]", 'interaction_constraints = [["age", 1]]'))
+    assert config.interaction_constraints == (("age", 1),) and plan(config, sizes).online.rounds
 
 
 def test_early_stopping_is_told(capsys):
