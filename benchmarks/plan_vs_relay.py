@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from rich.table import Table
 
 from benchmarks.program import parse
 from protocols.runtime.relay import Lines, Route, relay
-from protocols.runtime.settings import Maker, Offline
+from protocols.runtime.settings import Link, Maker, Offline
 from protocols.transport.tcp import Address
 from secure_tree.public.config import TrainConfig
 from secure_tree.training.cost import Sizes
@@ -58,13 +59,16 @@ def made_up(folder: Path, rows: tuple[int, int], features: int) -> None:
         table.to_csv(folder / f"{name}.csv", index=False)
 
 
-def configure(folder: Path, role: str, meeting: Address, dealer: Address | None, train: dict[str, Any]) -> Path:
-    """Write the role's configuration, with the addresses that it uses."""
+def configure(
+    folder: Path, role: str, meeting: Address, dealer: Address | None, train: dict[str, Any], link: Link
+) -> Path:
+    """Write the role's configuration, with the addresses that it uses, and the link."""
     own = f'train_data = "{role}.csv"\nmodel = "{role}.npz"\n'
     lines = ['tls = "keys"']
     lines += ["[dealer]", f'address = "{dealer[0]}:{dealer[1]}"'] if dealer else ['offline = "pairwise"']
     for name in NAMES:
         lines += [f"[parties.{name}]", f'address = "{meeting[0]}:{meeting[1]}"', own if name == role else ""]
+    lines += ["[link]", f"round_trip = {1e3 * link.round_trip}", f"rate = {link.rate / 1e6}"]
     lines += ["[train]", *(f"{key} = {json.dumps(value)}" for key, value in train.items())]
     path = folder / f"{role}.toml"
     path.write_text("\n".join(lines) + "\n")
@@ -82,8 +86,7 @@ def measure(
     train: dict[str, Any],
     offline: str,
     lines: Lines,
-    round_trip: float,
-    rate: float,
+    link: Link,
 ) -> dict[str, float]:
     """Train through the relay, and return seconds by phase; `IN_ALL` is the training as the slower party saw it."""
     dealing = offline == "dealer"
@@ -99,13 +102,13 @@ def measure(
         meeting, dealer = free_address(), free_address()
         routes = [Route("party_b", "party_a", meeting)]
         routes += [Route(party, "dealer", dealer) for party in NAMES if dealing]
-        with relay(routes, round_trip / 2, rate, lines) as (to_first, *to_dealer):
+        with relay(routes, link.round_trip / 2, link.rate, lines) as (to_first, *to_dealer):
             dealers = to_dealer if dealing else (None, None)
-            configure(folder, NAMES[0], meeting, dealers[0], train)
-            configure(folder, NAMES[1], to_first, dealers[1], train)
+            configure(folder, NAMES[0], meeting, dealers[0], train, link)
+            configure(folder, NAMES[1], to_first, dealers[1], train, link)
             commands = [["train", "--config", f"{p}.toml", "--party", p, "--json", f"{p}.json"] for p in NAMES]
             if dealing:
-                configure(folder, "dealer", meeting, dealer, {})
+                configure(folder, "dealer", meeting, dealer, {}, link)
                 commands.insert(0, ["dealer", "--config", "dealer.toml", "--sessions", "1"])
             processes = [
                 subprocess.Popen(
@@ -128,14 +131,16 @@ def measure(
 def compare(job: str, train: dict[str, Any], offline: Maker, lines: Lines, networks: Networks) -> list[dict[str, Any]]:
     """Return planned and measured seconds of each phase and in all, by network."""
     rows, features, _ = JOBS[job]
-    config, sizes = TrainConfig.of(**train), Sizes.numeric(rows, features)
-    computing = calibrate(config, sizes, Offline(offline))
-    planned = plan(config, sizes, computing, computing, networks=networks)
-    needed = planned if offline == "dealer" else planned.pairwise
-    assert needed is not None and needed.times is not None, "computing was measured"
+    config, usual = TrainConfig.of(**train), Sizes.numeric(rows, features)
+    computing = calibrate(config, usual, Offline(offline))
     results = []
-    for network, link in networks.items():
-        measured = measure(rows, features, train, offline, lines, *link)
+    for network, figures in networks.items():
+        link = Link(*figures)
+        sizes = replace(usual, round_price=link.round_price)
+        planned = plan(config, sizes, computing, computing, networks={network: figures})
+        needed = planned if offline == "dealer" else planned.pairwise
+        assert needed is not None and needed.times is not None, "computing was measured"
+        measured = measure(rows, features, train, offline, lines, link)
         estimate = {**needed.times.seconds[network], IN_ALL: needed.times.totals[network][lines]}
         what = {"job": job, **train, "offline": offline, "lines": lines, "network": network}
         results += [
