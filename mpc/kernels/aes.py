@@ -83,7 +83,8 @@ def schedule(key: np.ndarray) -> np.ndarray:
 
 
 @numba.njit(cache=True, nogil=True)
-def _hash_all(seeds: np.ndarray, tweaks: np.ndarray, keys: np.ndarray) -> np.ndarray:
+def hash_all(seeds: np.ndarray, tweaks: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """`expand` for compiled code: tweaks uint64[m], and the key schedule. Needs AES-NI."""
     out = np.empty((seeds.shape[0], tweaks.size, 2), np.uint64)
     for i in range(seeds.shape[0]):
         for j in range(tweaks.size):
@@ -101,7 +102,7 @@ def expand(seeds: np.ndarray, tweaks: tuple[int, ...], key: bytes) -> np.ndarray
     """seeds uint64[n, 2], tweaks below 2^64, key of 16 bytes -> H(seed xor tweak), uint64[n, len(tweaks), 2]."""
     words = np.array(tweaks, np.uint64)
     if HAS_AES_NI:
-        return _hash_all(seeds, words, round_keys(key))
+        return hash_all(seeds, words, round_keys(key))
     return expand_portably(seeds, words, key)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from mpc.kernels.aes import expand
+from mpc.kernels import aes
 
 SEEDS = (0, 1)
 SEEDS_AND_VALUES = (0, 1, 2, 3)
@@ -125,6 +125,62 @@ def _evaluate_level(
             bits[i, j] = (low & one) ^ (word >> np.uint64(side) & one if on else np.uint64(0))
 
 
+@numba.njit(cache=True, nogil=True)
+def _generate_levels(
+    seeds: np.ndarray,
+    on: np.ndarray,
+    alpha: np.ndarray,
+    total: np.ndarray,
+    beta: np.ndarray,
+    tweaks: np.ndarray,
+    schedule: np.ndarray,
+    corrections: np.ndarray,
+    control: np.ndarray,
+    values: np.ndarray,
+) -> None:
+    """Descend all levels: corrections [L, n, 2], control [L, n] and values [L, n, w] are written."""
+    bits = control.shape[0]
+    for level in range(bits):
+        first = aes.hash_all(seeds[0], tweaks, schedule)
+        second = aes.hash_all(seeds[1], tweaks, schedule)
+        digit = alpha >> np.uint64(bits - 1 - level) & np.uint64(1)
+        corrections[level], control[level], values[level] = _generate_level(
+            first, second, seeds, on, digit, total, beta, values.shape[2] == 0
+        )
+
+
+@numba.njit(cache=True, nogil=True)
+def _evaluate_levels(
+    seeds: np.ndarray,
+    on: np.ndarray,
+    x: np.ndarray,
+    total: np.ndarray,
+    tweaks: np.ndarray,
+    schedule: np.ndarray,
+    corrections: np.ndarray,
+    control: np.ndarray,
+    values: np.ndarray,
+    owner: int,
+) -> None:
+    """Descend all levels at the public words x [n, t]; arguments are otherwise those of `_evaluate_level`."""
+    bits = control.shape[0]
+    for level in range(bits):
+        children = aes.hash_all(seeds.reshape(-1, 2), tweaks, schedule)
+        digit = x >> np.uint64(bits - 1 - level) & np.uint64(1)
+        _evaluate_level(
+            children,
+            seeds,
+            on,
+            digit,
+            total,
+            corrections[level],
+            control[level],
+            values[level],
+            owner,
+            values.shape[2] == 0,
+        )
+
+
 def _last_bit(seeds: np.ndarray) -> np.ndarray:
     """Return the last seed as a one-bit payload."""
     return seeds[..., :1] >> np.uint64(2) & np.uint64(1)
@@ -143,17 +199,24 @@ def generate(roots: np.ndarray, alpha: np.ndarray, beta: np.ndarray, bits: int, 
     seeds[:, :, 0] &= ~(CONTROL | VALUE)
     on = np.stack([np.zeros(n, np.uint64), np.ones(n, np.uint64)])
     total = np.zeros((n, max(1, width)), np.uint64)
-    levels = []
-    for level in range(bits):
-        children = [expand(seeds[p], SEEDS if one_bit else SEEDS_AND_VALUES, key) for p in (0, 1)]
-        digit = alpha >> np.uint64(bits - 1 - level) & np.uint64(1)
-        levels.append(_generate_level(children[0], children[1], seeds, on, digit, total, beta, one_bit))
+    tweaks = SEEDS if one_bit else SEEDS_AND_VALUES
+    corrections, control = np.empty((bits, n, 2), np.uint64), np.empty((bits, n), np.uint8)
+    values = np.empty((bits, n, width), np.uint64)
+    if aes.HAS_AES_NI:
+        given = np.array(tweaks, np.uint64), aes.round_keys(key)
+        _generate_levels(seeds, on, alpha, total, beta, *given, corrections, control, values)
+    else:
+        for level in range(bits):
+            children = [aes.expand(seeds[p], tweaks, key) for p in (0, 1)]
+            digit = alpha >> np.uint64(bits - 1 - level) & np.uint64(1)
+            corrections[level], control[level], values[level] = _generate_level(
+                children[0], children[1], seeds, on, digit, total, beta, one_bit
+            )
     if one_bit:
         last = (_last_bit(seeds[0]) ^ _last_bit(seeds[1])) ^ total
     else:
         last = _last_words(seeds[1], width) - _last_words(seeds[0], width) - total
         last = np.where(on[1][:, None] == 1, np.uint64(0) - last, last)
-    corrections, control, values = (np.stack(part) for part in zip(*levels, strict=True))
     return Keys(corrections, control, values, last)
 
 
@@ -167,21 +230,16 @@ def evaluate(owner: int, root: np.ndarray, keys: Keys, x: np.ndarray, key: bytes
     seeds[:, :, 0] &= ~(CONTROL | VALUE)
     on = np.full((n, count), owner, np.uint64)
     total = np.zeros((n, count, max(1, width)), np.uint64)
-    for level in range(bits):
-        children = expand(seeds.reshape(-1, 2), SEEDS if one_bit else SEEDS_AND_VALUES, key)
-        digit = x >> np.uint64(bits - 1 - level) & np.uint64(1)
-        _evaluate_level(
-            children,
-            seeds,
-            on,
-            digit,
-            total,
-            keys.seeds[level],
-            keys.control[level],
-            keys.values[level],
-            owner,
-            one_bit,
-        )
+    tweaks = SEEDS if one_bit else SEEDS_AND_VALUES
+    if aes.HAS_AES_NI:
+        given = np.array(tweaks, np.uint64), aes.round_keys(key)
+        _evaluate_levels(seeds, on, x, total, *given, keys.seeds, keys.control, keys.values, owner)
+    else:
+        for level in range(bits):
+            children = aes.expand(seeds.reshape(-1, 2), tweaks, key)
+            digit = x >> np.uint64(bits - 1 - level) & np.uint64(1)
+            corrections = keys.seeds[level], keys.control[level], keys.values[level]
+            _evaluate_level(children, seeds, on, digit, total, *corrections, owner, one_bit)
     if one_bit:
         return total ^ _last_bit(seeds) ^ (on[:, :, None] & keys.last[:, None])
     end = _last_words(seeds, width) + np.where(on[:, :, None] == 1, keys.last[:, None], np.uint64(0))
