@@ -19,7 +19,7 @@ from mpc.rings import packed_bits
 from mpc.words import U8, U64
 from protocols.offline.pairwise.seed_trees import SeedTrees, puncture, puncturing
 from protocols.ot.kernels import aes_blocks
-from protocols.ot.kernels.fold import fold
+from protocols.ot.kernels.fold import fold_streams
 
 WORDS = packed_bits(U64)
 # The most bits per tree: with these, each word of a column takes 32 pseudorandom words.
@@ -90,16 +90,16 @@ def _folded(trees: SeedTrees, columns: int, width: int) -> tuple[np.ndarray, np.
     products = np.zeros((count // columns, trees.depth, width), U64)
     sums = np.empty((count if trees.path is None else 0, width), U64)
     step = max(1, _CACHED // (size * even))
-    words = np.empty((step * size, even // 2, 2), U64)
+    blocks = np.empty((size, even // 2, 2), U64)
     planes, total = np.empty((step, trees.depth, even), U64), np.empty((step, even), U64)
     for group in trees.groups():
         schedules = _schedules(group.leaves, group.schedule(), None if trees.path is None else trees.path[group.trees])
         for start in range(group.trees.start, group.trees.stop, step):
             some = min(step, group.trees.stop - start)
             first = start - group.trees.start
-            aes_blocks.counters(schedules[first * size : (first + some) * size], 0, words[: some * size])
+            of_leaves = schedules[first * size : (first + some) * size]
             planes[:some] = 0
-            fold(words[: some * size].reshape(some, size, even), total[:some], planes[:some].reshape(-1, even))
+            fold_streams(of_leaves, 0, blocks, total[:some], planes[:some].reshape(-1, even))
             if trees.path is None:
                 sums[start : start + some] = total[:some, :width]
             for g in range(start // columns, -(-(start + some) // columns)):
