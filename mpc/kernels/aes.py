@@ -70,7 +70,9 @@ def _sub_word(word: np.uint32) -> np.uint32:
 def schedule(key: np.ndarray) -> np.ndarray:
     """uint32[4] -> round keys uint32[44] (FIPS 197)."""
     words = np.empty(44, np.uint32)
-    words[:4] = key
+    # Not as a slice: numba would compile its error for shapes that differ, which takes two seconds.
+    for i in range(4):
+        words[i] = key[i]
     constant = np.uint32(1)
     for i in range(4, 44):
         w = words[i - 1]

@@ -118,7 +118,8 @@ def to_spread(rho: np.ndarray, alpha: np.ndarray, places: int) -> np.ndarray:
         for i in range(size):
             k = rho[group, i] & (places - 1)
             if k < places - 1:
-                out[group, i, k] = alpha[group, i]
+                for member in range(members):
+                    out[group, i, k, member] = alpha[group, i, member]
     return out
 
 

@@ -43,13 +43,16 @@ def _generate_level(
     alpha: np.ndarray,
     total: np.ndarray,
     beta: np.ndarray,
+    correction: np.ndarray,
+    control: np.ndarray,
+    values: np.ndarray,
     one_bit: bool,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Descend one level. first, second: children [n, 2 or 4, 2]; seeds [2, n, 2] and bits [2, n] are overwritten."""
+) -> None:
+    """Descend one level. first, second: children [n, 2 or 4, 2]; seeds [2, n, 2] and bits [2, n] are overwritten.
+
+    Written are correction [n, 2], control [n] and values [n, w].
+    """
     n, width = alpha.size, beta.shape[1]
-    correction = np.empty((n, 2), np.uint64)
-    control = np.empty(n, np.uint8)
-    values = np.empty((n, width), np.uint64)
     one = np.uint64(1)
     clear = ~(CONTROL | VALUE)
     for i in range(n):
@@ -83,7 +86,6 @@ def _generate_level(
             bits[p, i] = (child[0] & one) ^ (kept_control if on else np.uint64(0))
             seeds[p, i, 0] = (child[0] & clear) ^ (correction[i, 0] if on else np.uint64(0))
             seeds[p, i, 1] = child[1] ^ (correction[i, 1] if on else np.uint64(0))
-    return correction, control, values
 
 
 @numba.njit(cache=True, nogil=True)
@@ -144,9 +146,8 @@ def _generate_levels(
         first = aes.hash_all(seeds[0], tweaks, schedule)
         second = aes.hash_all(seeds[1], tweaks, schedule)
         digit = alpha >> np.uint64(bits - 1 - level) & np.uint64(1)
-        corrections[level], control[level], values[level] = _generate_level(
-            first, second, seeds, on, digit, total, beta, values.shape[2] == 0
-        )
+        written = corrections[level], control[level], values[level]
+        _generate_level(first, second, seeds, on, digit, total, beta, *written, values.shape[2] == 0)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -209,9 +210,8 @@ def generate(roots: np.ndarray, alpha: np.ndarray, beta: np.ndarray, bits: int, 
         for level in range(bits):
             children = [aes.expand(seeds[p], tweaks, key) for p in (0, 1)]
             digit = alpha >> np.uint64(bits - 1 - level) & np.uint64(1)
-            corrections[level], control[level], values[level] = _generate_level(
-                children[0], children[1], seeds, on, digit, total, beta, one_bit
-            )
+            written = corrections[level], control[level], values[level]
+            _generate_level(children[0], children[1], seeds, on, digit, total, beta, *written, one_bit)
     if one_bit:
         last = (_last_bit(seeds[0]) ^ _last_bit(seeds[1])) ^ total
     else:

@@ -40,7 +40,7 @@ def harmonics(angles: np.ndarray) -> np.ndarray:
         stop = min(start + BLOCK, angles.size)
         for i in range(start, stop):
             s1[i - start], c1[i - start] = _sine_cosine(int(angles[i]))
-        s[:], c[:] = s1, c1
+            s[i - start], c[i - start] = s1[i - start], c1[i - start]
         for k in range(TERMS):
             sines, cosines = out[k, 0, start:stop], out[k, 1, start:stop]
             for j in range(stop - start):
@@ -62,7 +62,7 @@ def series(angles: np.ndarray, shares: np.ndarray, factors: np.ndarray) -> np.nd
         stop = min(start + BLOCK, angles.size)
         for i in range(start, stop):
             s1[i - start], c1[i - start] = _sine_cosine(int(angles[i]))
-        s[:], c[:] = s1, c1
+            s[i - start], c[i - start] = s1[i - start], c1[i - start]
         for k in range(TERMS):
             sines, cosines = shares[k, 0, start:stop], shares[k, 1, start:stop]
             for f in range(len(factors)):

@@ -117,10 +117,22 @@ _hash_numbered = _sixteen_blocks(_WIDTH, hashed=True, numbered=True)
 
 
 @numba.njit(cache=True, nogil=True)
+def copy_words(source: np.ndarray, first: int, target: np.ndarray, at: int, count: int) -> None:
+    """Copy source[first : first + count] to target[at : at + count], without numba's errors for shapes that differ.
+
+    To compile those takes two seconds, once per process.
+    """
+    for i in range(count):
+        target[at + i] = source[first + i]
+
+
+@numba.njit(cache=True, nogil=True)
 def _schedules(keys: np.ndarray) -> np.ndarray:
-    out = np.empty((keys.shape[0], 22), np.uint64)
+    out = np.empty((keys.shape[0], 44), np.uint32)
     for i in range(keys.shape[0]):
-        out[i] = schedule(keys[i].view(np.uint32)).view(np.uint64)
+        expanded = schedule(keys[i])
+        for j in range(44):
+            out[i, j] = expanded[j]
     return out
 
 
@@ -134,7 +146,7 @@ def _counters(schedules: np.ndarray, first: np.uint64, out: np.ndarray) -> None:
             _encrypt_numbers(flat, 2 * (j * count + i), flat, 0, keys, 22 * j, first + np.uint64(i), none)
         if whole < count:
             _encrypt_numbers(rest, 0, flat, 0, keys, 22 * j, first + np.uint64(whole), none)
-            flat[2 * (j * count + whole) : 2 * (j + 1) * count] = rest[: 2 * (count - whole)]
+            copy_words(rest, 0, flat, 2 * (j * count + whole), 2 * (count - whole))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -146,7 +158,7 @@ def _stream(schedule: np.ndarray, part: np.uint64, first: np.uint64, out: np.nda
         _encrypt_stream(flat, 2 * i, flat, 0, schedule, 0, first + np.uint64(i), part)
     if whole < count:
         _encrypt_stream(rest, 0, flat, 0, schedule, 0, first + np.uint64(whole), part)
-        flat[2 * whole :] = rest[: 2 * (count - whole)]
+        copy_words(rest, 0, flat, 2 * whole, 2 * (count - whole))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -156,7 +168,7 @@ def _tweaked_hashes(blocks: np.ndarray, first: np.uint64, keys: np.ndarray, out:
     for start in range(0, blocks.shape[0], 16):
         size, place, number = min(16, blocks.shape[0] - start), 2 * start, first + np.uint64(start)
         if size < 16:
-            rest[: 2 * size] = source[place:]
+            copy_words(source, place, rest, 0, 2 * size)
             source, place = rest, 0
         for word in range(0, words, 2):
             if words == 2 and size == 16:
@@ -202,7 +214,7 @@ def _hashes_of_both(
 
 def schedules(keys: np.ndarray) -> np.ndarray:
     """keys uint64[n, 2] -> the argument of the functions below: the key schedules, or the keys without AES-NI."""
-    return _schedules(keys) if HAS_AES_NI else keys
+    return _schedules(keys.view(np.uint32)).view(np.uint64) if HAS_AES_NI else keys
 
 
 def counters(schedules: np.ndarray, first: int, out: np.ndarray) -> None:

@@ -22,7 +22,7 @@ def _double(nodes: np.ndarray, words: int, schedule: np.ndarray, sums: np.ndarra
         if count == _BATCH:
             aes_blocks._hash(hashed, 0, nodes, i, schedule, 0, none, none)
         else:
-            hashed[:count] = nodes[i : i + count]
+            aes_blocks.copy_words(nodes, i, hashed, 0, count)
             aes_blocks._hash(hashed, 0, hashed, 0, schedule, 0, none, none)
         done = 0
         while done < count:

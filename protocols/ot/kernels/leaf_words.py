@@ -34,7 +34,7 @@ def _add_words(
                 if size == _BLOCKS:
                     aes_blocks._hash_numbered(hashed, 0, flat, place, schedule, 0, number, np.uint64(first + part))
                 else:
-                    rest[: 2 * size] = flat[place : place + 2 * size]
+                    aes_blocks.copy_words(flat, place, rest, 0, 2 * size)
                     aes_blocks._hash_numbered(hashed, 0, rest, 0, schedule, 0, number, np.uint64(first + part))
                 _add(words, size * per, lanes, by_tree[part, j * per :])
             for i in range(lanes.size):

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 
 from protocols.ot.kernels import COMPILES
+from protocols.ot.kernels.aes_blocks import copy_words
 
 COLUMNS = 32
 
@@ -31,7 +32,7 @@ def transpose_compiled(planes: np.ndarray, blocks: np.ndarray) -> None:
     square, out, half = np.empty(128 * COLUMNS, np.uint64), blocks.reshape(-1), 64 * COLUMNS
     for start in range(0, planes.shape[1], COLUMNS):
         for row in range(128):
-            square[COLUMNS * row : COLUMNS * (row + 1)] = planes[row, start : start + COLUMNS]
+            copy_words(planes[row], start, square, COLUMNS * row, COLUMNS)
         _exchange(square, 32, np.uint64(0x00000000FFFFFFFF))
         _exchange(square, 16, np.uint64(0x0000FFFF0000FFFF))
         _exchange(square, 8, np.uint64(0x00FF00FF00FF00FF))

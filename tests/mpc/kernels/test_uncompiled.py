@@ -169,7 +169,9 @@ CALLS = {
     trigonometry.harmonics: [(words(4, dtype=np.uint32, bits=28),)],
     trigonometry.series: [(words(4, dtype=np.uint32, bits=28), words(11, 2, 4), RNG.normal(size=(4, 2, 11)) * 1e7)],
     comparison_keys._generate_level: [
-        (*CHILDREN, words(2, 6, 2), ON, words(6, bits=1), words(6, 2), words(6, width), width == 0) for width in (0, 2)
+        (*CHILDREN, words(2, 6, 2), ON, words(6, bits=1), words(6, 2), words(6, width))
+        + (words(6, 2), words(6, dtype=np.uint8, bits=3), words(6, width), width == 0)
+        for width in (0, 2)
     ],
     comparison_keys._evaluate_level: [
         (words(12, 4, 2), words(6, 2, 2), words(6, 2, bits=1), words(6, 2, bits=1), words(6, 2, max(1, width)))

@@ -58,6 +58,7 @@ def test_every_kernel_is_here():
         if info.name != "aes_blocks":
             module = importlib.import_module(f"protocols.ot.kernels.{info.name}")
             kernels |= {v for v in vars(module).values() if isinstance(v, CPUDispatcher)}
+    kernels.discard(aes_blocks.copy_words)
     assert kernels == {leaf_words._add_words, children._double, fold._fold_streams, lpn.add_rows_compiled, *CALLS}
 
 
