@@ -512,9 +512,9 @@ class _SecureXGB(Fitted):
 class SecureXGBClassifier(_SecureXGB):
     """Classification with logistic loss, between two parties.
 
-    For more than two classes, there is one tree per round and class, and those of a round grow in parallel. With
-    objective "multi:softprob", they are XGBoost's. With "multi:ova", each separates its class from the others, and
-    probabilities are normalised over the classes; this takes fewer rounds of messages.
+    For more than two classes, each round has a tree per class. With objective "multi:softprob", they are XGBoost's.
+    With "multi:ova", each separates its class from the others, and probabilities are normalised over the classes; this
+    takes fewer rounds of messages. All trees of a round grow in parallel, also several of `num_parallel_tree`.
     """
 
     objectives = ("binary:logistic", "multi:ova", "multi:softprob")

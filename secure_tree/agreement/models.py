@@ -24,6 +24,8 @@ from secure_tree.public.objectives import Objective
 
 # The most rows of a party in one prediction.
 MOST_ROWS = 1 << 26
+# The most trees of a class of a model that is shared.
+MOST_TREES = 10_000
 # The most leaves of a tree that has its own shape, and the most elements of the paths of all trees.
 MOST_LEAVES = 1 << 9
 MOST_PATHS = 1 << 27
@@ -82,15 +84,16 @@ class ReasonFacts(Message):
 class PlainFacts(Message):
     """The public facts of a plain model that is to be shared.
 
-    depth: the logarithm of the leaves of each tree, which are the levels of full trees; trees of any shape are padded.
-    exponent: under squared error, that of the power of two above all margins that its leaves can add up to. covers:
-    whether it has the sums of hessians that reasons need.
+    parallel: trees per round and class. depth: the logarithm of the leaves of each tree, which are the levels of full
+    trees; trees of any shape are padded. exponent: under squared error, that of the power of two above all margins that
+    its leaves can add up to. covers: whether it has the sums of hessians that reasons need.
     """
 
     objective: Objective
     names: Names
     classes: Annotated[int, Field(ge=1, le=1000)]
     rounds: Annotated[int, Field(ge=1, le=10_000)]
+    parallel: Annotated[int, Field(ge=1, le=10_000)]
     depth: Annotated[int, Field(ge=1, le=MOST_LEAVES.bit_length() - 1)]
     any_shape: bool
     exponent: Power
@@ -209,8 +212,10 @@ def agree_on_sharing(party: Party, brought: PlainFacts | None, missing: Missing)
         raise ConfigError(
             f"the parties disagree on missing: {mine.missing} here, {reprlib.repr(theirs.missing)} at the other"
         )
+    if (of_class := public.rounds * public.parallel) > MOST_TREES:
+        raise DataError(f"a model must have at most {MOST_TREES} trees per class, got {of_class}")
     if public.any_shape:
-        if (count := public.rounds * public.classes << 2 * public.depth) > MOST_PATHS:
+        if (count := of_class * public.classes << 2 * public.depth) > MOST_PATHS:
             raise DataError(f"a model must have at most {MOST_PATHS} elements of paths, got {count}")
     elif public.depth > DEEPEST:
         raise DataError(f"a model of full trees must have at most {DEEPEST} levels, got {public.depth}")

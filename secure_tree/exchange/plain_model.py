@@ -2,7 +2,7 @@
 
 Trees are full and binary, in level order: the children of node i are 2i + 1 and 2i + 2. A row goes left if
 x < threshold in float32. A node without a split sends every row left if it is a left child, otherwise right
-(secure_tree/tree/grow.py). For several classes, every round has one tree per class. A model that was not trained here
+(secure_tree/tree/grow.py). For several classes, trees take turns, one per class. A model that was not trained here
 may have deeper trees: each then has its own shape, which is shared as well.
 
 Rows are predicted by thresholds with a model that was shared. Only the margins of a row, one per class, are revealed to
@@ -11,7 +11,7 @@ its owner, who computes probabilities and the class from them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from secure_tree.public.numerics import MARGIN_SCALE
 from secure_tree.public.objectives import TRAITS
 
 NO_SPLIT = -1
-FORMAT = 6
+FORMAT = 7
 _FILE = f"revealed model file of format {FORMAT}"
 _ROLE = "revealed model"
 _ARRAYS = ("features", "thresholds", "missing_left", "leaves", "gains", "covers")
@@ -53,7 +53,7 @@ COVER_BITS = 29
 
 @dataclass(frozen=True)
 class PlainModel:
-    """A model in the clear: T trees of m nodes; for several classes, every round has one tree per class.
+    """A model in the clear: T trees of m nodes, by rounds; several classes take turns, one tree each.
 
     Attributes
     ----------
@@ -79,6 +79,8 @@ class PlainModel:
         Of trees that are not full: for each leaf, -1 at the nodes where its path goes left and 1 where it goes right,
         then the number of its turns to the left. Where left is 1 and right is 0, the sum of the products is the number
         of nodes at which a row leaves the path.
+    parallel : int
+        Trees per round and class.
     """
 
     objective: str
@@ -91,10 +93,11 @@ class PlainModel:
     gains: np.ndarray
     covers: np.ndarray
     paths: np.ndarray | None = None
+    parallel: int = field(default=1, kw_only=True)
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Return the model as plain facts and arrays."""
-        facts = {"format": FORMAT, "revealed": True, "objective": self.objective}
+        facts = {"format": FORMAT, "revealed": True, "objective": self.objective, "parallel": self.parallel}
         lists = {"names": list(self.names), "base_margins": list(self.base_margins)}
         shapes = {} if self.paths is None else {"paths": self.paths}
         return {**facts, **lists}, {name: getattr(self, name) for name in _ARRAYS} | shapes
@@ -112,7 +115,8 @@ class PlainModel:
                 raise DataError(f"{path}: revealed model format {facts['format']}, this Sharewood reads {FORMAT}")
             names, base_margins = tuple(facts["names"]), tuple(facts["base_margins"])
             parts = {name: arrays[name] for name in _ARRAYS}
-            return cls(facts["objective"], names, base_margins, **parts, paths=arrays.get("paths"))
+            paths, parallel = arrays.get("paths"), int(facts["parallel"])
+            return cls(facts["objective"], names, base_margins, **parts, paths=paths, parallel=parallel)
 
 
 def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None:
@@ -149,6 +153,7 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
         leaves=leaves * unit,
         gains=np.where(features == NO_SPLIT, 0, gains),
         covers=covers,
+        parallel=model.config.num_parallel_tree,
     )
 
 
@@ -164,9 +169,9 @@ def _statistics(model: SharedModel, opened: list[np.ndarray]) -> list[np.ndarray
 def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none") -> SharedModel:
     """Share the plain model of one party, for prediction by thresholds. Both parties must call this at the same time.
 
-    Public are the objective, the feature names, the numbers of classes, rounds and levels of the trees, or if one has
-    more than DEEPEST levels a power of two above the number of leaves of the largest; and for numbers a power of two
-    above the largest margin. Margins are rounded to 2^-50 of it, for other objectives to 2^-20.
+    Public are the objective, the feature names, the numbers of classes, rounds, trees per round and levels of the
+    trees, or if one has more than DEEPEST levels a power of two above the number of leaves of the largest; and for
+    numbers a power of two above the largest margin. Margins are rounded to 2^-50 of it, for other objectives to 2^-20.
 
     Parameters
     ----------
@@ -197,6 +202,7 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
         objective=public.objective,
         num_class=public.classes if public.classes > 1 else None,
         n_estimators=public.rounds,
+        num_parallel_tree=public.parallel,
         max_depth=min(public.depth, DEEPEST),
         base_score={"identity": 0.0, "softmax": 0.0, "log": 1.0, "logit": 0.5}[TRAITS[public.objective].link],
         missing=missing,
@@ -245,8 +251,10 @@ def _facts(plain: PlainModel) -> PlainFacts:
     elif largest > 2.0**LARGEST:
         raise RangeError("the model's margins must be at most 2^30 in magnitude, but its leaves can add up to more")
     known = _has_covers(plain) and (TRAITS[plain.objective].link == "identity" or largest <= LARGEST_EXPLAINED)
-    shape = {"classes": classes, "rounds": trees // classes, "depth": depth, "any_shape": plain.paths is not None}
-    return PlainFacts.of(objective=plain.objective, names=list(plain.names), exponent=exponent, covers=known, **shape)
+    rounds = trees // (classes * plain.parallel)
+    shape = {"classes": classes, "rounds": rounds, "parallel": plain.parallel, "depth": depth}
+    what = {"objective": plain.objective, "names": list(plain.names), "any_shape": plain.paths is not None}
+    return PlainFacts.of(**what, **shape, exponent=exponent, covers=known)
 
 
 def _has_covers(plain: PlainModel) -> bool:

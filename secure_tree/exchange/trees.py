@@ -39,9 +39,14 @@ class Tree:
 
 
 def plain_model(
-    source: str, objective: str, names: tuple[str, ...], base_margins: tuple[float, ...], trees: Sequence[Tree]
+    source: str,
+    objective: str,
+    names: tuple[str, ...],
+    base_margins: tuple[float, ...],
+    trees: Sequence[Tree],
+    parallel: int = 1,
 ) -> PlainModel:
-    """Make a plain model of trees in the order of rounds, with one tree per class in each.
+    """Make a plain model of trees in its order, `parallel` of them per round and class.
 
     Raises DataError, which names `source`, for trees that are too large, and ValueError for what is no tree.
     """
@@ -72,7 +77,8 @@ def plain_model(
         made = [_of_any_shape(tree, 1 << ceil_log2(most)) for tree in trees]
     features, thresholds, missing_left, leaves, covers, *paths = (np.stack(part) for part in zip(*made, strict=True))
     gains = np.zeros(features.shape)
-    return PlainModel(objective, names, base_margins, features, thresholds, missing_left, leaves, gains, covers, *paths)
+    arrays = features, thresholds, missing_left, leaves, gains, covers
+    return PlainModel(objective, names, base_margins, *arrays, *paths, parallel=parallel)
 
 
 def _depth(tree: Tree) -> int:

@@ -54,7 +54,10 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
     beyond = [base_margin - said for base_margin in model.base_margins] + [0.0] * (count - classes)
     accepted = len(set(model.names)) == d and not any(_NOT_IN_NAMES & set(name) for name in model.names)
     names = list(model.names) if accepted else []
-    trees = [_tree(number, model, beyond[number]) for number in range(count)]
+    of_round = classes * model.parallel
+    # XGBoost has the trees of each class together in a round.
+    order = np.arange(count).reshape(-1, model.parallel, classes).swapaxes(1, 2).reshape(-1).tolist()
+    trees = [_tree(place, number, model, beyond[number]) for place, number in enumerate(order)]
     several = str(classes) if classes > 1 else "0"
     parameter = {"base_score": score, "boost_from_average": "1", "num_class": several, "num_feature": str(d)}
     if classes > 1:
@@ -71,9 +74,9 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
     else:
         loss = {"name": model.objective, "reg_loss_param": {"scale_pos_weight": "1"}}
     booster = {
-        "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(count)},
-        "iteration_indptr": list(range(0, count + 1, classes)),
-        "tree_info": [number % classes for number in range(count)],
+        "gbtree_model_param": {"num_parallel_tree": str(model.parallel), "num_trees": str(count)},
+        "iteration_indptr": list(range(0, count + 1, of_round)),
+        "tree_info": [number % classes for number in order],
         "trees": trees,
     }
     learner = {
@@ -103,8 +106,8 @@ def _link(objective: str) -> Link:
     return "identity" if objective.startswith("multi:") else TRAITS[objective].link
 
 
-def _tree(number: int, model: PlainModel, base: float) -> dict[str, Any]:
-    """Convert one tree, level by level. A right child must follow its sibling, as XGBoost assumes."""
+def _tree(position: int, number: int, model: PlainModel, base: float) -> dict[str, Any]:
+    """Convert tree `number`, level by level. A right child must follow its sibling, as XGBoost assumes."""
     leaves, features = np.float32(model.leaves[number] + base), model.features[number]
     m = len(features)
 
@@ -133,7 +136,7 @@ def _tree(number: int, model: PlainModel, base: float) -> dict[str, Any]:
         "categories_segments": [],
         "categories_sizes": [],
         "default_left": of_splits(model.missing_left[number].astype(int)),
-        "id": number,
+        "id": position,
         "left_children": left,
         "loss_changes": of_splits(model.gains[number]),
         "parents": parents,
@@ -161,11 +164,14 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
         if d > MOST_FEATURES:
             raise DataError(f"{source}: a model can have at most {MOST_FEATURES} features to be shared, got {d}")
         names = tuple(str(n) for n in learner.get("feature_names") or [f"f{i}" for i in range(d)])
-        trees = _by_round(_best(booster["model"], learner), classes)
+        model = _best(booster["model"], learner)
+        trees = _by_round(model, classes)
         if not trees:
             raise DataError(f"{source}: the model must have at least one tree, got none")
         base = _base_margins(str(parameter["base_score"]), objective, classes)
-        return plain_model(source, objective, names, base, [_tree_of(tree) for tree in trees])
+        return plain_model(
+            source, objective, names, base, [_tree_of(tree) for tree in trees], _parallel(model, classes)
+        )
 
 
 def _tree_of(tree: dict[str, Any]) -> Tree:
@@ -212,11 +218,19 @@ def _best(model: dict[str, Any], learner: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_round(model: dict[str, Any], classes: int) -> list[dict[str, Any]]:
-    """Order the trees by rounds, one per class. With num_parallel_tree, XGBoost stores each class's trees together."""
+    """Let the classes take turns. With num_parallel_tree, XGBoost has the trees of each class together in a round."""
     if classes > len(model["trees"]):
         raise ValueError(f"{len(model['trees'])} trees for {classes} classes")
     of_class = [[t for t, k in zip(model["trees"], model["tree_info"], strict=True) if k == c] for c in range(classes)]
     return [tree for trees in zip(*of_class, strict=True) for tree in trees]
+
+
+def _parallel(model: dict[str, Any], classes: int) -> int:
+    """Return the trees per round and class; 1 if rounds differ, since the model was continued with another number."""
+    count, parallel = len(model["trees"]), max(1, int(model["gbtree_model_param"].get("num_parallel_tree", 1)))
+    starts = list(range(0, count + 1, parallel * classes))
+    found = [start for start in model.get("iteration_indptr", starts) if start <= count]
+    return parallel if found == starts and starts[-1] == count else 1
 
 
 def _base_margins(written: str, objective: str, classes: int) -> tuple[float, ...]:

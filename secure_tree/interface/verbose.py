@@ -35,7 +35,7 @@ class Verbose:
         held_out = any(context.facts.validation_rows)
         by_itself = config.eval_epochs if held_out else max(1, config.n_estimators // 10)
         self._every = by_itself if verbose is True else verbose
-        self._rank, self._classes, self._curves, self._observer = rank, config.classes, curves, observer
+        self._rank, self._of_round, self._curves, self._observer = rank, config.trees_of_round, curves, observer
         self._rounds = self._grown = self._printed = 0
         self._began = monotonic()
 
@@ -43,10 +43,10 @@ class Verbose:
         """Count a tree. A round is printed once the next one has grown, since it is evaluated in between."""
         if self._observer:
             self._observer(number, tree, rows)
-        if (number + 1) % self._classes == 0:
+        if (number + 1) % self._of_round == 0:
             if self._rounds and self._rounds % self._every == 0:
                 self._print()
-            self._rounds = (number + 1) // self._classes
+            self._rounds = (number + 1) // self._of_round
             self._grown += 1
 
     def end(self) -> None:

@@ -43,8 +43,8 @@ class SharedModel:
 
     @property
     def rounds(self) -> int:
-        """The number of rounds of trees, each with a tree per class."""
-        return len(self.ensemble.leaves) // self.config.classes
+        """The number of rounds of trees."""
+        return len(self.ensemble.leaves) // self.config.trees_of_round
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Return the half as plain facts and arrays."""

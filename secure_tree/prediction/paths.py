@@ -55,7 +55,7 @@ def sum_of_paths(
 ) -> Steps[AShare]:
     """<goes left>, [t, nodes, rows], [weights], [t, leaves] -> [sum of the reached leaves' weights], [classes, rows].
 
-    Trees are ordered by rounds, with one tree per class in each. secret: the paths of trees that are not full.
+    The classes take turns among the trees. secret: the paths of trees that are not full.
     """
     t, m, rows = left.shape
     ring = yield from to_ring.steps(party, left, Z8)

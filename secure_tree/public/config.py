@@ -104,7 +104,7 @@ class BoostingConfig(Parameters):
 
     objective: str = "binary:logistic"
     n_estimators: int = _parameter(100, "100", ge=1, le=10_000)
-    """Boosting rounds; one tree per round, and per class if there are several."""
+    """Boosting rounds; `num_parallel_tree` trees per round, and per class if there are several."""
     learning_rate: float = _parameter(0.1, "0.3", gt=0, le=1)
     """Factor of every leaf weight, at least 1e-5, used to a relative 2^-16. The default is PETML's."""
     max_depth: int = _parameter(3, "6", ge=1, le=DEEPEST)
@@ -218,6 +218,10 @@ class TrainConfig(BoostingConfig):
     """Number of classes, for `multi:softprob` and `multi:ova`."""
     subsample: float = _parameter(1.0, "1", gt=0, le=1)
     """Fraction of the rows that each tree is grown on, by a secret mask."""
+    num_parallel_tree: int = _parameter(1, "1", ge=1, le=10_000)
+    """Trees per boosting round and class, grown from the same gradients, each on its own sample of rows and features.
+    They share their rounds of messages, and `learning_rate` is divided among them.
+    """
     test_size: float = _parameter(0.0, after="colsample_bytree", ge=0, lt=1)
     """Fraction of each party's rows held out for validation: at least 5 rows, or none."""
     eval_metric: Metric | Annotated[tuple[Metric, ...], Field(min_length=1)] | None = _parameter(
@@ -310,8 +314,9 @@ class TrainConfig(BoostingConfig):
                 f"max_delta_step must be above 0 and at most {LARGEST_DELTA_STEP_OF_COUNTS:g} under count:poisson, got "
                 f"{self.max_delta_step:g}"
             )
-        if self.learning_rate < LEAST_RATE:
-            raise ValueError(f"learning_rate must be at least {LEAST_RATE:g}, got {self.learning_rate:g}")
+        if self.leaf_rate < LEAST_RATE:
+            of_trees = f" over num_parallel_tree, {self.num_parallel_tree}," if self.num_parallel_tree > 1 else ""
+            raise ValueError(f"learning_rate{of_trees} must be at least {LEAST_RATE:g}, got {self.leaf_rate:g}")
         if self.scale_pos_weight != 1 and self.objective != "binary:logistic":
             raise ValueError(f"scale_pos_weight must be 1 under {self.objective}: use sample_weight")
         if bool(self.num_class) != self.objective.startswith("multi:"):
@@ -396,13 +401,23 @@ class TrainConfig(BoostingConfig):
 
     @property
     def classes(self) -> int:
-        """Trees per round: one, or one per class if there are several classes."""
+        """Margins of a row: one, or one per class if there are several classes."""
         return self.num_class if self.num_class else 1
+
+    @property
+    def trees_of_round(self) -> int:
+        """Trees per round: `num_parallel_tree` times one per class. Tree t is of class t modulo `classes`."""
+        return self.num_parallel_tree * self.classes
 
     @property
     def trees(self) -> int:
         """The total number of trees."""
-        return self.n_estimators * self.classes
+        return self.n_estimators * self.trees_of_round
+
+    @property
+    def leaf_rate(self) -> float:
+        """The factor of a leaf weight: as in XGBoost, the trees of a round share the learning rate."""
+        return self.learning_rate / self.num_parallel_tree
 
     @property
     def joint(self) -> bool:

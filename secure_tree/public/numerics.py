@@ -381,7 +381,7 @@ def _slope(largest: int, bounded: bool) -> Logarithm:
 
 
 def _margin_bound(config: TrainConfig, weight_bound: float) -> int:
-    """Return the bits of a margin's magnitude, which is the first margin plus one leaf per round of trees."""
+    """Return the bits of a margin's magnitude, which is the first margin plus the leaves of each round of trees."""
     grown = config.n_estimators * config.learning_rate * weight_bound
     first = MOST_SLOPES if config.pseudo_huber else FIRST_MARGIN_BOUND
     return MARGIN_SCALE + ceil_log2(first + grown)
@@ -396,14 +396,14 @@ def _leaf_bits(config: TrainConfig, weight_bound: float) -> int:
 
     They are at most 48, because the truncation after the product with the learning rate takes at most 62 bits.
     """
-    rate = config.learning_rate * (1 + 2.0**-RATE_BITS)
+    rate = config.leaf_rate * (1 + 2.0**-RATE_BITS)
     return min(62 - RATE_BITS, max(8, MARGIN_SCALE + ceil_log2(2 * rate * weight_bound))) + 2
 
 
-def learning_rate(config: TrainConfig) -> tuple[int, int]:
-    """Return the learning rate as an integer and its scale. The relative error is at most 2^-RATE_BITS."""
-    scale = RATE_BITS - ceil_log2(config.learning_rate)
-    return round(math.ldexp(config.learning_rate, scale)), scale
+def leaf_rate(config: TrainConfig) -> tuple[int, int]:
+    """Return the rate of leaf weights as an integer and its scale. The relative error is at most 2^-RATE_BITS."""
+    scale = RATE_BITS - ceil_log2(config.leaf_rate)
+    return round(math.ldexp(config.leaf_rate, scale)), scale
 
 
 def given_margin(config: TrainConfig) -> int | None:

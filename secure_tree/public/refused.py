@@ -57,7 +57,6 @@ PARAMETERS = {
     "skip_drop": "trees are never dropped; use learning_rate and subsample",
     "colsample_bylevel": "use colsample_bytree",
     "colsample_bynode": "use colsample_bytree",
-    "num_parallel_tree": "one tree is grown per round and class",
     "multi_strategy": "leave it out; one tree is grown per class",
     "quantile_alpha": "it belongs to reg:quantileerror, which is not available",
     "aft_loss_distribution": "it belongs to survival:aft, which is not available",

@@ -51,9 +51,9 @@ def column_samples(context: TrainingContext) -> Samples:
 
 
 def samples_by_round(context: TrainingContext) -> list[Samples]:
-    """Return for every round the sample of candidates of each class."""
-    every, classes = column_samples(context), context.config.classes
-    return [every[i : i + classes] for i in range(0, len(every), classes)]
+    """Return for every round the sample of candidates of each of its trees."""
+    every, count = column_samples(context), context.config.trees_of_round
+    return [every[i : i + count] for i in range(0, len(every), count)]
 
 
 def sizes(context: TrainingContext, samples: Samples) -> tuple[tuple[int, int], ...]:

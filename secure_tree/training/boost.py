@@ -84,22 +84,29 @@ def _rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, own:
 def boost_once(
     party: Party, boosting: Boosting, samples: Sequence[np.ndarray]
 ) -> Steps[list[tuple[TreeShares, TreeRows]]]:
-    """Grow one tree per class, each from its sample of candidates, and add them to the margins.
+    """Grow the trees of a round, each from its sample of candidates, and add them to the margins.
 
-    Return every tree with the rows that it was grown on. The trees grow in parallel, in the same rounds of messages.
+    Return every tree with the rows that it was grown on. The trees grow in parallel, in the same rounds of messages,
+    those of a class from the same gradients.
     """
     party.part("gradients")
     yield from boosting.rows.start_round(party)
-    grown = yield from parallel(*(_boost_class(party, boosting, k, sample) for k, sample in enumerate(samples)))
+    classes = boosting.context.config.classes
+    of_classes = yield from parallel(*(_boost_class(party, boosting, k, samples[k::classes]) for k in range(classes)))
     party.part(None)
-    return list(grown)
+    return [tree for alike in zip(*of_classes, strict=True) for tree in alike]
 
 
-def _boost_class(party: Party, boosting: Boosting, k: int, sample: np.ndarray) -> Steps[tuple[TreeShares, TreeRows]]:
+def _boost_class(
+    party: Party, boosting: Boosting, k: int, samples: Sequence[np.ndarray]
+) -> Steps[list[tuple[TreeShares, TreeRows]]]:
     party.part("gradients")
-    rows = yield from boosting.rows.start_tree(party, k)
-    tree = yield from grow(party, boosting.context, rows, boosting.candidates, sample)
-    return tree, rows
+    started = yield from boosting.rows.start_trees(party, k)
+    context, candidates = boosting.context, boosting.candidates
+    grown = yield from parallel(
+        *(grow(party, context, rows, candidates, sample) for rows, sample in zip(started, samples, strict=True))
+    )
+    return list(zip(grown, started, strict=True))
 
 
 def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[Ensemble]:

@@ -126,7 +126,7 @@ class Checkpoints:
         return self.done is not None and self._file("round", 1).exists()
 
     def save(self, number: int, attempt: Attempt, trees: list[TreeShares], margin: AShare) -> None:
-        """Save round `number` (from 1), a tree per class, and the margin after it.
+        """Save round `number` (from 1), its trees, and the margin after it.
 
         Keep the newest margins and ever fewer of the older ones. If a party has lost its last rounds, both parties then
         still have a margin of the same round.
@@ -284,7 +284,7 @@ def _mac(key: bytes, config: dict[str, Any], rows: str) -> str:
 
 
 def _trees(parts: Parts) -> list[TreeShares]:
-    """Return the trees of a round, one per class."""
+    """Return the trees of a round."""
     return [
         TreeShares(sets=[sets[k] for sets in parts["sets"]], **{name: parts[name][k] for name in _WHOLE})
         for k in range(len(parts["leaves"]))

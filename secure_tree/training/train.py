@@ -89,13 +89,13 @@ def train(
     if attempt and attempt.margin is not None:
         trees = list(attempt.trees)
         party.audit.remember(TREES, *trees)
-        rehearsal.like(trees[: config.classes])
+        rehearsal.like(trees[: config.trees_of_round])
     step = config.eval_epochs if boosting.validation else ROUNDS_AHEAD if party.workers else len(rounds)
     stepwise = bool(config.early_stopping_rounds or party.workers)
 
     def provide_from(start: int) -> None:
         with party.stage("offline"):
-            following = rounds[max(start, len(trees) // config.classes) : start + step]
+            following = rounds[max(start, len(trees) // config.trees_of_round) : start + step]
             provide(party, rehearsal.step(following, min(start + step, len(rounds)) - start))
 
     with released(party, boosting.matrices):
@@ -109,18 +109,18 @@ def train(
             if stepwise:
                 provide_from(start)
             with party.stage("online"):
-                while len(trees) < end * config.classes:
-                    samples = rounds[len(trees) // config.classes]
+                while len(trees) < end * config.trees_of_round:
+                    samples = rounds[len(trees) // config.trees_of_round]
                     try:
-                        done = len(trees) // config.classes
-                        number = (first + done) * config.classes
+                        done = len(trees) // config.trees_of_round
+                        number = (first + done) * config.trees_of_round
                         trees += _grow(party, boosting, samples, number, done + 1, observer, attempt)
                     except WorkersLost as lost:
                         party.randomness.discard()
                         _recover(party, boosting, lost)
                         provide_from(start)
                 if boosting.validation:
-                    grown = trees[start * config.classes : end * config.classes]
+                    grown = trees[start * config.trees_of_round : end * config.trees_of_round]
                     measured = boosting.validation.measure(party, grown, first + end)
                     for metric, value in measured.items():
                         curves[metric].append((first + end, value))
@@ -133,10 +133,10 @@ def train(
             if config.early_stopping_rounds and first + end - best_round(curve, config) >= config.early_stopping_rounds:
                 break
         if config.early_stopping_rounds:
-            trees = trees[: (best_round(curve, config) - first) * config.classes]
+            trees = trees[: (best_round(curve, config) - first) * config.trees_of_round]
         if stepwise:
             with party.stage("offline"):
-                provide(party, rehearsal.finish(len(trees) // config.classes))
+                provide(party, rehearsal.finish(len(trees) // config.trees_of_round))
         with party.stage("online"):
             ensemble = _finished(party, boosting, trees)
     return ensemble

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from mpc.arithmetic.beaver import dot
 from mpc.arithmetic.bits import select, to_ring
@@ -58,17 +59,32 @@ def one_split(party: Party, winner: BShare) -> None:
         party.audit.zero(~winner.parity(axis=1), "each node has one split or none")
 
 
-def margins_grow_by_leaves(party: Party, grown: Callable[[], AShare], leaves: AShare, at_leaf: BShare) -> None:
-    """Each row is at one leaf, and the sum of margins grew by that of the leaves."""
+@dataclass(frozen=True)
+class Landed:
+    """A tree whose rows are at its leaves: [margins] before they get its weights, [leaves], <row is at leaf>."""
+
+    before: AShare
+    leaves: AShare
+    at_leaf: BShare
+
+
+def margins_grow_by_leaves(
+    party: Party, landed: list[Landed], tree: Landed, trees: int, margin: Callable[[], AShare]
+) -> None:
+    """Each row is at one leaf, and the sum of margins grew by those of the leaves of all `trees` of a class."""
     if party.audit:
-        party.audit.later(_of_margins(party.unaudited(), grown, leaves, at_leaf), "margins grow by the leaves")
+        landed.append(tree)
+        if len(landed) == trees:
+            party.audit.later(_of_margins(party.unaudited(), landed, margin), "margins grow by the leaves")
 
 
 def _of_winner(party: Endpoint, best: BShare, key: AShare, largest: AShare) -> Steps[AShare]:
     return (yield from select.steps(party, best, key)).sum(axis=1) - largest
 
 
-def _of_margins(party: Endpoint, grown: Callable[[], AShare], leaves: AShare, at_leaf: BShare) -> Steps[AShare]:
-    counts = yield from to_ring.steps(party, at_leaf)
-    of_leaves = yield from dot.steps(party, leaves, counts.sum(axis=1))
-    return concatenate([counts.sum(axis=0) - 1, (grown().sum().at_scale(0) - of_leaves.at_scale(0)).reshape(1)])
+def _of_margins(party: Endpoint, landed: list[Landed], margin: Callable[[], AShare]) -> Steps[AShare]:
+    counts = yield from to_ring.steps(party, concatenate([tree.at_leaf for tree in landed]))
+    of_leaves = yield from dot.steps(party, concatenate([tree.leaves for tree in landed]), counts.sum(axis=1))
+    of_rows = counts.reshape(len(landed), -1, counts.shape[1]).sum(axis=1).reshape(-1)
+    grown = (margin() - landed[0].before).sum().at_scale(0) - of_leaves.at_scale(0)
+    return concatenate([of_rows - 1, grown.reshape(1)])

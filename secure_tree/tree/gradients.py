@@ -38,29 +38,36 @@ class Targets:
 
 def gradients(
     party: Party, context: TrainingContext, targets: Targets, k: int, margin: AShare, pair: AShare | None = None
-) -> Steps[AShare]:
-    """[margin] of class k -> [g], [h] and, if rows are counted, [1], uint32 [s, n] at the histogram scale.
+) -> Steps[list[AShare]]:
+    """[margin] of class k -> for each of its trees [g], [h] and, if rows are counted, [1], uint32 [s, n].
+
+    They are at the histogram scale, and differ between the trees of a round only in the rows that are left out.
 
     Logistic: sigma - y and sigma (1 - sigma). Squared error: (margin - y) / label_scale and 1. Counts: e^m - y and
     e^(m + max_delta_step), both over the label scale, with e^m clipped to about twice the label scale. Gamma and
     Tweedie: as in secure_tree/functions/powers.py, over its unit. Pseudo-Huber, for z = (margin - y) / huber_slope:
     z / r and 1 / r^3, r being the root of 1 + z^2. g and h are multiplied by the row's weight over the weight scale,
-    and all values are 0 for rows that `subsample` leaves out. Softmax: `pair` has [g] and [h], of `softmax_gradients`.
+    and all values are 0 for rows that `subsample` leaves out of a tree. Softmax: `pair` has [g] and [h], of
+    `softmax_gradients`.
 
     Rounding is stochastic and unbiased, so that errors average out in sums over many rows.
     """
     config, n = context.config, margin.shape[0]
+    trees = config.num_parallel_tree
     derive, kept = _DERIVE.get(config.objective), None
     steps = derive(party, context, targets.labels[k], targets.weights, margin) if derive else _given(pair)
     if config.subsample < 1:
-        derived, kept = yield from parallel(steps, row_mask(party, config.subsample, n))
+        derived, kept = yield from parallel(steps, row_mask(party, config.subsample, trees * n))
     else:
         derived = yield from steps
     if config.min_child_samples > 1:
         units = public_ring(np.ones((1, n), np.int64), party.rank, derived.scale, derived.ring)
         derived = concatenate([derived, units])
     values = derived.narrow(Z32)
-    return values if kept is None else (yield from select.steps(party, kept.reshape(1, n), values))
+    if kept is None:
+        return [values] * trees
+    kept = kept.reshape(trees, 1, n)
+    return list((yield from parallel(*(select.steps(party, kept[t], values) for t in range(trees)))))
 
 
 def softmax_gradients(party: Party, context: TrainingContext, targets: Targets, margins: AShare) -> Steps[AShare]:

@@ -29,7 +29,7 @@ from mpc.rounds import Steps, Task, Tasks, parallel
 from mpc.shares import AShare, BShare, S, concatenate, public_bits, stack
 from secure_tree.model.ensemble import TreeShares, left_children
 from secure_tree.public.context import TrainingContext
-from secure_tree.public.numerics import learning_rate
+from secure_tree.public.numerics import leaf_rate
 from secure_tree.tree import checks
 from secure_tree.tree.monotone import clip, constrained, in_order, narrowed, widest
 from secure_tree.tree.score import COUNT_BITS
@@ -158,7 +158,7 @@ def _enough(party: Party, context: TrainingContext, sums: AShare, normal: Task[N
 def _values(party: Party, context: TrainingContext, wide: Task[AShare], normal: Task[Normalised]) -> Steps[Values]:
     sums = yield from wide.wait()
     by_weight, w, leaf = yield from weights(party, context.numerics, sums[:, 0], sums[:, 1], normal.wait())
-    rate, scale = learning_rate(context.config)
+    rate, scale = leaf_rate(context.config)
     gain, weight = yield from parallel(
         multiply.steps(party, by_weight, w), truncate.steps(party, leaf.times(-rate, scale), scale)
     )

@@ -7,7 +7,7 @@ party, and `secure_tree.workers.rows` for workers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -29,6 +29,7 @@ from secure_tree.public.context import TrainingContext
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE
 from secure_tree.tree import checks
+from secure_tree.tree.checks import Landed
 from secure_tree.tree.gradients import Targets, gradients, softmax_gradients
 from secure_tree.tree.histogram import Block, BlockMasks, histograms, of_blocks, route, take_masks
 
@@ -80,8 +81,8 @@ class Rows(Protocol):
     def start_round(self, party: Party) -> Steps[None]:
         """Compute what the trees of a round share: under softmax the gradients of all classes."""
 
-    def start_tree(self, party: Party, k: int) -> Steps[TreeRows]:
-        """Compute gradients of class k at the current margin, with all rows at the root."""
+    def start_trees(self, party: Party, k: int) -> Steps[Sequence[TreeRows]]:
+        """Compute gradients of class k at the current margin, for each of its trees, with all rows at the root."""
 
 
 @dataclass
@@ -119,15 +120,18 @@ class LocalRows:
         if self.context.config.softmax:
             self.pairs = yield from softmax_gradients(party, self.context, self.targets, self.margin)
 
-    def start_tree(self, party: Party, k: int) -> Steps[LocalTreeRows]:
+    def start_trees(self, party: Party, k: int) -> Steps[list[LocalTreeRows]]:
         config = self.context.config
         pair = None if self.pairs is None else self.pairs[k]
-        values = yield from gradients(party, self.context, self.targets, k, self.margins[k], pair)
-        s, n = values.shape
-        masks = take_masks(party, self.blocks, s << config.max_depth - 1, config.nodes)
-        return LocalTreeRows(
-            self, k, values, masks, public_bits(np.ones((1, n)), party.rank), values.map(lambda w: w[None])
-        )
+        of_trees = yield from gradients(party, self.context, self.targets, k, self.margins[k], pair)
+        siblings, landed = list[LocalTreeRows](), list[Landed]()
+        for values in of_trees:
+            s, n = values.shape
+            masks = take_masks(party, self.blocks, s << config.max_depth - 1, config.nodes)
+            at_root = public_bits(np.ones((1, n)), party.rank)
+            of_root = values.map(lambda w: w[None])
+            siblings.append(LocalTreeRows(self, k, values, masks, at_root, of_root, landed=landed))
+        return siblings
 
 
 @dataclass
@@ -135,7 +139,7 @@ class LocalTreeRows:
     """Implements `TreeRows`.
 
     gradients: uint32 [s, n]. at_node: <row is at node>, [v, n]. values: the gradients at the nodes whose sums are
-    needed next, uint32 [v, s, n].
+    needed next, uint32 [v, s, n]. landed: those of the class's trees of the round that an audit has at their leaves.
     """
 
     rows: LocalRows
@@ -145,6 +149,7 @@ class LocalTreeRows:
     at_node: BShare
     values: AShare
     fixed: FixedValues | None = None
+    landed: list[Landed] = field(default_factory=list)
 
     @property
     def margin(self) -> AShare:
@@ -193,7 +198,13 @@ class LocalTreeRows:
         margins = [*self.rows.margins]
         margins[self.k] = before + step
         self.rows.margins = margins
-        checks.margins_grow_by_leaves(party, lambda: self.rows.margins[self.k] - before, leaves, self.at_node)
+        checks.margins_grow_by_leaves(
+            party,
+            self.landed,
+            Landed(before, leaves, self.at_node),
+            self.rows.context.config.num_parallel_tree,
+            lambda: self.rows.margins[self.k],
+        )
 
 
 def local_rows(

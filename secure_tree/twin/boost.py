@@ -163,7 +163,7 @@ def _weights(config: TrainConfig, numerics: Numerics, sums: np.ndarray) -> np.nd
     numerator = bounded(numerics, soft_threshold(G, numerics.l1), H) / unit
     heavy = H + numerics.l2 >= max(1, numerics.min_weight)
     weight = np.divide(numerator, (H + numerics.l2) / unit, out=np.zeros(len(G)), where=heavy)
-    return -config.learning_rate * weight
+    return -config.leaf_rate * weight
 
 
 def draw_coins(numerics: Numerics, depth: int, candidates: int, rng: np.random.Generator) -> Iterator[Coins]:
@@ -222,11 +222,12 @@ def train(
     config: TrainConfig,
     rng: np.random.Generator,
 ) -> PlainEnsemble:
-    """Train the twin on two classes or on numbers, with all rows and features and without weights.
+    """Train the twin on two classes or on numbers, with all features and without weights.
 
-    Several classes and samples are not supported. Gradients are float64, rounded stochastically to the histogram scale.
+    Several classes and samples of features are not supported. Gradients are float64, rounded stochastically to the
+    histogram scale.
     """
-    assert config.classes == config.subsample == config.colsample_bytree == 1, "what the docstring says"
+    assert config.classes == config.colsample_bytree == 1, "what the docstring says"
     data = PlainData.of(tables, config)
     y = np.concatenate(labels).astype(float)
     base = config.base_margin if config.base_score is not None else _base_margin(config, y)
@@ -245,10 +246,12 @@ def train(
         rows = [np.ones(len(y)) / (1 << numerics.histogram_scale)] if config.min_child_samples > 1 else []
         exact = np.stack([g, h, *rows]) * (1 << numerics.histogram_scale)
         values = np.floor(exact + rng.random(exact.shape) * (exact != np.round(exact))).astype(np.int64)
-        coins = draw_coins(numerics, config.max_depth, data.layout.candidates - 1, rng)
-        tree = grow(data, config, numerics, values, coins)
-        margin = margin + tree.leaves[tree.leaf]
-        trees.append(tree)
-        margins.append(margin * scale)
+        for _ in range(config.num_parallel_tree):
+            coins = draw_coins(numerics, config.max_depth, data.layout.candidates - 1, rng)
+            kept = rng.random(len(y)) < config.subsample if config.subsample < 1 else True
+            tree = grow(data, config, numerics, np.where(kept, values, 0), coins)
+            margin = margin + tree.leaves[tree.leaf]
+            trees.append(tree)
+            margins.append(margin * scale)
     scaled = [PlainTree(t.winner, t.leaves * scale, t.leaf) for t in trees]
     return PlainEnsemble(data, config, scaled, np.array(margins), base)

@@ -32,7 +32,7 @@ from secure_tree.data.table import Table
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.layout import Layout
 from secure_tree.tree.histogram import fix_bins, share_blocks
-from secure_tree.tree.rows import TreeRows, local_rows
+from secure_tree.tree.rows import local_rows
 from secure_tree.workers.sources import PART, AtWorkers, Kept
 
 # The name under which a worker keeps its rows.
@@ -89,9 +89,10 @@ class ShardedRows:
         if self.context.config.softmax:
             yield from ask(party, _start_round)
 
-    def start_tree(self, party: Party, k: int) -> Steps[TreeRows]:
-        yield from ask(party, _start_tree, k)
-        return ShardedTreeRows(self, party.rank, k)
+    def start_trees(self, party: Party, k: int) -> Steps[list[ShardedTreeRows]]:
+        yield from ask(party, _start_trees, k)
+        config = self.context.config
+        return [ShardedTreeRows(self, party.rank, k, t) for t in range(k, config.trees_of_round, config.classes)]
 
     def gathered(self, parts: list[AShare], axis: int) -> AShare:
         """Join the workers' values of their rows along an axis, in the order of the training's rows."""
@@ -147,37 +148,41 @@ class _Slice:
 
 @dataclass
 class ShardedTreeRows:
-    """Implements `TreeRows` by sums of the workers' answers. In a rehearsal there are no answers, and sums are 0."""
+    """Implements `TreeRows` by sums of the workers' answers. In a rehearsal there are no answers, and sums are 0.
+
+    tree: the number of the tree in the round, of class k.
+    """
 
     rows: ShardedRows
     rank: int
     k: int
+    tree: int
     level: int = 0
 
     @property
     def gradients(self) -> AShare:
         party = self.rows.party
-        return self.rows.gathered(party.run(ask(party, _gradients, self.k)), axis=1)
+        return self.rows.gathered(party.run(ask(party, _gradients, self.tree)), axis=1)
 
     @property
     def margin(self) -> AShare:
         return self.rows.margin[self.k]
 
     def totals(self, party: Party) -> Steps[AShare]:
-        answers = yield from ask(party, _totals, self.k)
+        answers = yield from ask(party, _totals, self.tree)
         return self._sum(answers)
 
     def histograms(self, party: Party) -> Steps[list[AShare]]:
-        answers = yield from ask(party, _histograms, self.k)
+        answers = yield from ask(party, _histograms, self.tree)
         layout = self.rows.context.layout
         return [self._sum([each[p] for each in answers], layout.widths[p], layout.bins(p)) for p in layout.blocks]
 
     def route(self, party: Party, sets: list[BShare]) -> Steps[None]:
-        yield from ask(party, _route, self.k, sets)
+        yield from ask(party, _route, self.tree, sets)
         self.level += 1
 
     def add_leaves(self, party: Party, leaves: AShare) -> Steps[None]:
-        yield from ask(party, _add_leaves, self.k, leaves)
+        yield from ask(party, _add_leaves, self.tree, leaves)
 
     def _sum(self, answers: list[AShare], *shape: int) -> AShare:
         context = self.rows.context
@@ -240,32 +245,34 @@ def _start_round(party: Party, kept: Kept) -> None:
     party.run(kept[_ROWS].start_round(party))
 
 
-def _start_tree(party: Party, kept: Kept, k: int) -> None:
-    kept[_tree(k)] = party.run(kept[_ROWS].start_tree(party, k))
+def _start_trees(party: Party, kept: Kept, k: int) -> None:
+    rows = kept[_ROWS]
+    for number, tree in enumerate(party.run(rows.start_trees(party, k))):
+        kept[_tree(number * rows.context.config.classes + k)] = tree
 
 
-def _totals(party: Party, kept: Kept, k: int) -> AShare:
-    return party.run(kept[_tree(k)].totals(party))
+def _totals(party: Party, kept: Kept, tree: int) -> AShare:
+    return party.run(kept[_tree(tree)].totals(party))
 
 
-def _histograms(party: Party, kept: Kept, k: int) -> list[AShare]:
-    return party.run(kept[_tree(k)].histograms(party))
+def _histograms(party: Party, kept: Kept, tree: int) -> list[AShare]:
+    return party.run(kept[_tree(tree)].histograms(party))
 
 
-def _route(party: Party, kept: Kept, k: int, sets: list[BShare]) -> None:
-    party.run(kept[_tree(k)].route(party, sets))
+def _route(party: Party, kept: Kept, tree: int, sets: list[BShare]) -> None:
+    party.run(kept[_tree(tree)].route(party, sets))
 
 
-def _add_leaves(party: Party, kept: Kept, k: int, leaves: AShare) -> None:
-    party.run(kept[_tree(k)].add_leaves(party, leaves))
+def _add_leaves(party: Party, kept: Kept, tree: int, leaves: AShare) -> None:
+    party.run(kept[_tree(tree)].add_leaves(party, leaves))
 
 
 def _margin(party: Party, kept: Kept) -> AShare:
     return kept[_ROWS].margin
 
 
-def _gradients(party: Party, kept: Kept, k: int) -> AShare:
-    return kept[_tree(k)].gradients
+def _gradients(party: Party, kept: Kept, tree: int) -> AShare:
+    return kept[_tree(tree)].gradients
 
 
 def _release(party: Party, kept: Kept) -> None:
@@ -273,6 +280,6 @@ def _release(party: Party, kept: Kept) -> None:
         matrix.release(party)
 
 
-def _tree(k: int) -> str:
-    """Return the name under which a worker keeps the rows of the tree of class k."""
-    return f"tree of class {k}"
+def _tree(number: int) -> str:
+    """Return the name under which a worker keeps the rows of a tree of the round."""
+    return f"tree {number}"

@@ -226,7 +226,7 @@ def _estimate(
     memory = computing["memory"].at(at_once)
     room = math.inf if cluster.memory is None else max(0.0, cluster.memory * GIB - memory)
     beyond = max(0.0, turns * files - room)
-    levels = config.n_estimators * (config.num_class or 1) * config.max_depth
+    levels = config.trees * config.max_depth
     disk = dict.fromkeys(PHASES, 0.0)
     if beyond:
         disk |= {"setup": turns * files / cluster.disk, "online": levels * beyond / cluster.disk}

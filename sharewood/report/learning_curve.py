@@ -35,8 +35,8 @@ def staged_margins(
     part = type(fitted)(**fitted.get_params())
     staged: list[np.ndarray] = []
     start = 0
-    for count in points(len(model.ensemble.leaves) // model.config.classes):
-        trees = slice(start * model.config.classes, count * model.config.classes)
+    for count in points(model.rounds):
+        trees = slice(start * model.config.trees_of_round, count * model.config.trees_of_round)
         part.model = replace(model, ensemble=model.ensemble.part(trees))
         margin = part.predict_margin(party, features, method)
         staged.append(margin if not staged else staged[-1] + margin)

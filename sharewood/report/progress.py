@@ -44,10 +44,10 @@ class Progress:
         self._shards: list[ShardCosts] = []
 
     def __call__(self, number: int, *_: Any) -> None:
-        rounds, classes = self._config.n_estimators, self._config.classes
-        if (number + 1) % classes:
+        rounds, of_round = self._config.n_estimators, self._config.trees_of_round
+        if (number + 1) % of_round:
             return
-        self._done = done = (number + 1) // classes
+        self._done = done = (number + 1) // of_round
         self._grown += 1
         now = monotonic()
         if self._grown == 1:

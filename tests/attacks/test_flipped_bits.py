@@ -33,6 +33,7 @@ CASES = {
     ),
     "monotone": (SecureXGBRegressor, X, CURVED, "thresholds", {"monotone_constraints": (1, 0, 0, -1)}),
     "interactions": (SecureXGBRegressor, X, CURVED, "bins", {"interaction_constraints": [[0, 1], [1, 2], [3]]}),
+    "forest": (SecureXGBRegressor, X, CURVED, "bins", {"num_parallel_tree": 2, "n_estimators": 1}),
     "counts": (SecureXGBRegressor, X, CLASS * 3, "bins", {"objective": "count:poisson", "edges": "joint"}),
 }
 

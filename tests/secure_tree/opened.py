@@ -36,7 +36,7 @@ class Seen:
 
 @dataclass
 class Training:
-    """A training. trees: by rounds, one per class. base: the margin before the first tree, float64[classes].
+    """A training. trees: by rounds. base: the margin before the first tree, float64[classes].
 
     dealer: whether it had one.
     """
@@ -72,11 +72,13 @@ class Training:
         ]
 
 
-def of_levels(given, classes, depth):
+def of_levels(given, config):
     """Arrange the masks of logarithms of a round by tree and level.
 
-    The trees of a round grow in parallel: each step of a level for all trees, then the next step.
+    The trees of a round grow in parallel, those of a class next to each other: each step of a level for all trees, then
+    the next step.
     """
+    depth, count, alike = config.max_depth, config.trees_of_round, config.num_parallel_tree
     masks = [
         (request, part[0].reshape(request.shape)) for request, part in given if isinstance(request, LogarithmMasks)
     ]
@@ -84,7 +86,8 @@ def of_levels(given, classes, depth):
     levels = [masks[start : start + every] for start in range(0, len(masks), every)]
     # Those of s a b last: under constraints, each tree takes them at once with those of u.
     levels = [sorted(level, key=lambda mask: mask[0].sides == 1 and len(mask[0].shape) == 2) for level in levels]
-    return [[tuple(r for _, r in level[k::classes]) for level in levels] for k in range(classes)]
+    grown = [[tuple(r for _, r in level[k::count]) for level in levels] for k in range(count)]
+    return [tree for t in range(alike) for tree in grown[t::alike]]
 
 
 def added(first, second):
@@ -130,8 +133,8 @@ def train_both(
     rows or columns the twin has after those of party 1. given: what a party trains on instead of lines to them.
     price: what a round is worth.
     """
-    kind = SecureXGBClassifier if TrainConfig.of(**parameters).logistic else SecureXGBRegressor
-    classes, depth = TrainConfig.of(**parameters).classes, TrainConfig.of(**parameters).max_depth
+    config = TrainConfig.of(**parameters)
+    kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     models, shares, masks = [None, None], ([], []), ([], [])
     contexts, dealers = {}, {}
     lines, contributions = contributing({} if given else owners or {})
@@ -144,8 +147,8 @@ def train_both(
         def observe(number, tree, rows):
             if owners:
                 contexts[party.rank] = rows.rows.context
-            if number % classes == 0:
-                masks[party.rank].append(of_levels(party.randomness.given, classes, depth))
+            if number % config.trees_of_round == 0:
+                masks[party.rank].append(of_levels(party.randomness.given, config))
                 party.randomness.given.clear()
             shares[party.rank].append((tree.winner, rows.gradients, tree.leaves, rows.margin))
 

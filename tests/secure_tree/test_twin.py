@@ -10,23 +10,33 @@ from mpc.errors import ConfigError
 from protocols.testing.two_parties import Recorder, run_both
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
 from secure_tree.public.config import TrainConfig
-from secure_tree.public.numerics import learning_rate
+from secure_tree.public.numerics import leaf_rate
 from secure_tree.twin.boost import train
 from tests.secure_tree.conftest import read_shared
 from tests.secure_tree.opened import train_both
 
 
-def check(training, rounds):
-    classes = training.config.classes
-    assert len(training.trees) == rounds * classes
+def check(training, rounds, before=None):
+    """Check that all splits are the twin's, and margins after every round; return the candidates that were chosen.
+
+    before: the training that this one continues.
+    """
+    classes, of_round = training.config.classes, training.config.trees_of_round
+    grown = list(zip(training.trees, training.twins(), strict=True))
+    assert len(grown) == rounds * of_round
     margins = np.repeat(training.base[:, None], training.data.layout.row_count, axis=1)
+    if before:
+        margins = np.array([tree.margins for tree in before.trees[-classes:]])
     distinct = set()
-    for number, (seen, twin) in enumerate(zip(training.trees, training.twins(), strict=True)):
-        assert np.array_equal(seen.winner, twin.winner)
-        assert np.abs(seen.leaves - twin.leaves).max() < 1e-4
-        margins[number % classes] += twin.leaves[twin.leaf]
-        assert np.abs(seen.margins - margins[number % classes]).max() < 1e-3
-        distinct.update(seen.winner.tolist())
+    for start in range(0, len(grown), of_round):
+        trees = list(enumerate(grown[start : start + of_round]))
+        for number, (seen, twin) in trees:
+            assert np.array_equal(seen.winner, twin.winner)
+            assert np.abs(seen.leaves - twin.leaves).max() < 1e-4
+            margins[number % classes] += twin.leaves[twin.leaf]
+            distinct.update(seen.winner.tolist())
+        for number, (seen, _) in trees:
+            assert np.abs(seen.margins - margins[number % classes]).max() < 1e-3
     return distinct
 
 
@@ -117,7 +127,7 @@ def test_small_learning_rates_are_what_they_are(rate):
 
 def test_learning_rates_have_16_bits_and_the_least_is_named():
     for rate in np.geomspace(1e-5, 1, 300):
-        number, scale = learning_rate(TrainConfig.of(learning_rate=rate))
+        number, scale = leaf_rate(TrainConfig.of(learning_rate=rate))
         assert abs(number / 2**scale / rate - 1) <= 2.0**-16 and number <= 1 << 16
     with pytest.raises(ConfigError, match="learning_rate must be at least 1e-05, got 5e-06"):
         SecureXGBClassifier(learning_rate=5e-6)

@@ -71,10 +71,10 @@ def test_a_half_of_another_version_is_named(models, tmp_path):
 
 def test_a_revealed_model_is_no_half(models, tmp_path):
     write_arrays(tmp_path / "plain.json", *models[1].pack())
-    with pytest.raises(DataError, match="model format 6, this Sharewood reads 14"):
+    with pytest.raises(DataError, match="model format 7, this Sharewood reads 14"):
         SharedModel.load(tmp_path / "plain.json")
     write_arrays(tmp_path / "half.json", *models[0].pack())
-    with pytest.raises(DataError, match=r"not a revealed model file of format 6 \(it has no entry 'revealed'\)$"):
+    with pytest.raises(DataError, match=r"not a revealed model file of format 7 \(it has no entry 'revealed'\)$"):
         PlainModel.load(tmp_path / "half.json")
 
 

@@ -62,6 +62,7 @@ def test_every_split_is_the_twins_on_all_rows(counts):
         ({"objective": "multi:ova", "num_class": 3}, {"classes": 3}),
         ({"min_child_samples": 9, "reg_alpha": 0.4}, {}),
         ({"subsample": 0.7, "colsample_bytree": 0.5, "random_state": 3}, {}),
+        ({"num_parallel_tree": 2, "subsample": 0.7}, {}),
         ({"monotone_constraints": (1, 0, 0, -1)}, {}),
         ({"interaction_constraints": [[0, 1], [1, 2, 3]]}, {}),
         ({"scale_pos_weight": 3.0, "base_score": 0.3}, {}),

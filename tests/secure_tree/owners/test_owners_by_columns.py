@@ -805,7 +805,7 @@ def test_lost_workers_get_the_columns_again(tmp_path, monkeypatch):
 
     def losing(self, program, given, own, planned, keep):
         rank = self.sites[0].party.rank
-        trees[rank] += program.__name__ == "_start_tree"
+        trees[rank] += program.__name__ == "_start_trees"
         if trees[rank] == 2:
             raise WorkersLost("shard 0: its worker has ended")
         return each(self, program, given, own, planned, keep)

@@ -66,6 +66,7 @@ CASES = [
     ("binary:logistic", {"partition": "vertical", "colsample_bytree": 1.0}),
     ("binary:logistic", {"monotone_constraints": [1, 1, 0], "min_child_samples": 3}),
     ("binary:logistic", {"interaction_constraints": [[0, 1], [1, 2]], "edges": "joint"}),
+    ("binary:logistic", {"num_parallel_tree": 3}),
     ("multi:ova", {}),
     ("multi:ova", {"partition": "vertical", "table": HOLES, "missing": "all"}),
     ("reg:squarederror", {}),

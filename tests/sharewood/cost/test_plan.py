@@ -37,6 +37,7 @@ NAMES = "w", "x", "y", "kind=a", "kind=b"
         ({"partition": "vertical", "test_size": 0.2}, {"owner_names": (("p", "q"), ("r",))}),
         ({"monotone_constraints": {"w": 1, "y": -1}}, {}),
         ({"interaction_constraints": [["w", "x"], ["x", "kind"]]}, {}),
+        ({"num_parallel_tree": 3, "subsample": 0.5, "test_size": 0.2}, {}),
         ({"edges": "private", "local_bins": 16, "test_size": 0.2}, {}),
         ({"objective": "multi:ova", "num_class": 3, "missing": "all"}, {"validation_rows": (5, 0)}),
         ({"objective": "count:poisson", "test_size": 0.2, "eval_epochs": 2}, {}),
