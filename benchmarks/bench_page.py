@@ -1,6 +1,7 @@
 """docs/benchmarks.md and its figures, from a run of `make bench`; `--page` writes them again from what it has kept.
 
-It keeps the last run.
+It keeps the last run. What the page has beside the peers is from figures/papers.json and figures/spu.json, which
+`benchmarks.papers` and `benchmarks.beside_spu` write.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import ssl
 from pathlib import Path
 from typing import Any
 
+from benchmarks import beside_spu, papers
 from benchmarks.__main__ import OUT, RIVALS
 from benchmarks.complexity import table
 from benchmarks.plot_bench import draw_all, values
@@ -21,6 +23,11 @@ KEPT = DOCS / "figures" / "benchmarks.json"
 FACTS = ("suite", "name", "size", "system", "rounds", "online_bytes", "offline_bytes", "offline_seconds")
 OURS = {"TLS": "sharewood", "no TLS": "sharewood, no TLS"}
 Systems = dict[str, dict[str, Any]]
+# Seconds per tree as published, by setting of `benchmarks.papers` and network; 6 and 8 threads for each party.
+PUBLISHED = {
+    ("200,000 x (8 + 7), 8 bins, depth 4", "LAN"): "AnonGBDT 9.7, Squirrel 11.1",
+    ("140,000 x (7 + 16), 10 bins, depth 5", "100 Mbit/s"): "Squirrel 40",
+}
 
 
 def run_of(results: dict[str, Any]) -> dict[str, Any]:
@@ -84,12 +91,60 @@ def _machine(run: dict[str, Any]) -> str:
     return f"{run['processor']}, {run['cores']} cores, TLS by {run['tls']}, Sharewood at {run['revision']}"
 
 
-def page(run: dict[str, Any]) -> str:
-    operations = at_largest(run["benchmarks"], "operation")
-    return f"""# Operations beside CrypTen
+def _papers(found: dict[str, Any]) -> str:
+    runs = {(run["setting"], run["network"], run["offline"]): run for run in found["runs"]}
+    rows = []
+    for setting, network in dict.fromkeys((run["setting"], run["network"]) for run in found["runs"]):
+        cells = []
+        for maker in ("pairwise", "dealer"):
+            r = runs[setting, network, maker]
+            cells += [
+                f"{r['s per tree']:.1f}",
+                f"{r['MB per tree']:,.0f}",
+                f"{r['set-up, s']:.1f}, {r['set-up, MB']:,.0f}",
+            ]
+        rows.append([setting, network, *cells, PUBLISHED.get((setting, network), "")])
+    kinds = "no third party", "with a dealer"
+    head = [f"{kind}: {what}" for kind in kinds for what in ("s per tree", "MB per tree", "set-up, s, MB")]
+    return table(["table", "network", *head, "published, s per tree"], rows, words_first=2)
 
-`python -m benchmarks.bench_page` writes this page from a run of `make bench` in `figures/benchmarks.json`; do not edit
-it by hand.
+
+def page(run: dict[str, Any], of_papers: dict[str, Any], of_spu: dict[str, Any]) -> str:
+    operations = at_largest(run["benchmarks"], "operation")
+    return f"""# Beside the peers
+
+`python -m benchmarks.bench_page` writes this page from `figures/papers.json` (`python -m benchmarks.papers`),
+`figures/spu.json` (`python -m benchmarks.beside_spu`) and a run of `make bench` in `figures/benchmarks.json`; do not
+edit it by hand.
+
+## The settings of the papers
+
+[AnonGBDT](https://arxiv.org/abs/2605.26903) (IEEE S&P 2026) and Squirrel (USENIX Security 2023) train for two parties
+by columns without a third party. Here are their tables: rows x (columns of each party), with random values, since the
+costs depend on shapes only. Two hosts run the commands over TLS, with a dealer in the last columns, all on one machine
+with {of_papers["cores"]} cores, through a relay that delays and limits what each host sends: {_networks()}.
+Their figures are those that the papers publish, of other machines, with 6 threads for each party at 200,000 rows and 8
+at 140,000.
+
+{_papers(of_papers)}
+
+Seconds and MB per tree are those after set-up, which takes place once per training.
+
+## Operations beside SecretFlow SPU
+
+{of_spu["elements"]:,} values of 64 bits; a matrix product of {beside_spu.square(of_spu["elements"])} rows and columns.
+Ours are processes with TLS, offline and online together. SPU 0.9.5 runs its parties as threads of one process without
+TLS. In SEMI2K, its first party makes the masks and knows them all, so nothing is secret from it; CHEETAH has no third
+party.
+
+{beside_spu.beside(of_spu)}
+
+Two more peers have published figures only, of other machines: emp-ot 1.0 makes 124 million correlated oblivious
+transfers per second by Ferret on one thread of a Zen 5, in one direction (`python -m benchmarks.ot_rate` measures ours:
+both directions at once, on the cores that are there). MP-SPDZ has no boosting; its decision trees sort the rows
+obliviously. SecretFlow's own boosting (SS-XGB) pins packages that PyPI does not have, so it is not in the tables.
+
+## Operations beside CrypTen
 
 Two processes run on one machine over loopback, with one core and one thread each, and a dealer where there is one. All
 systems process the same tensors; figures are medians of rounds in which the systems take turns. Sharewood's dealing is
@@ -99,7 +154,6 @@ as with our dealer.
 
 CrypTen uses plain sockets, and Sharewood uses TLS 1.3. "No TLS" is Sharewood on plain sockets, which exists only for
 this comparison.
-`python -m benchmarks.beside_spu` compares with SecretFlow SPU, which needs an environment of its own.
 
 The first table gives the ratio of CrypTen's median to ours at the largest size: online / offline and online together.
 It depends on the processor, and on the speed of the TLS library. {_machine(run)}:
@@ -122,6 +176,14 @@ n x 20, 32 bins, depth 4.
 """
 
 
+def _networks() -> str:
+    each = (
+        f"{name} ({1e3 * link.round_trip:g} ms there and back, {link.rate / 1e6:,.0f} Mbit/s)"
+        for name, link in papers.NETWORKS.items()
+    )
+    return ", ".join(each)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--page", action="store_true")
@@ -133,7 +195,8 @@ def main(arguments: list[str] | None = None) -> None:
     figures.mkdir(parents=True, exist_ok=True)
     (figures / KEPT.name).write_text(json.dumps(run, indent=1) + "\n")
     draw_all(run["benchmarks"], figures)
-    (options.out / "benchmarks.md").write_text(page(run))
+    kept_of = (json.loads((DOCS / "figures" / name).read_text()) for name in (papers.NAME, beside_spu.NAME))
+    (options.out / "benchmarks.md").write_text(page(run, *kept_of))
 
 
 if __name__ == "__main__":

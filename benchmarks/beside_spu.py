@@ -1,11 +1,13 @@
-"""Compare products, comparisons and sigmoids of two parties without a third with SecretFlow SPU's CHEETAH.
+"""Time operations of two parties, with a dealer and without a third party, beside SecretFlow SPU, in one run.
 
-    python -m benchmarks.beside_spu [--spu PYTHON] [--elements 100000] [--repeats 3] [--ot ferret]
+    python -m benchmarks.beside_spu --spu PYTHON [--elements 100000] [--repeats 1] [--out DIR]
 
 SPU pins its own numpy and jax, so it needs a separate environment with `spu==0.9.5`; PYTHON is its interpreter. Without
-it, the table lacks SPU's figures and states why. Ours are two processes over TLS on loopback, offline and online
-together, with material made on demand. SPU runs in its own simulator, with two parties as threads of one process and no
-encryption of the link. Both start from shares; figures are medians of the same run.
+it, the table lacks SPU's figures and states why. Ours are two processes over TLS on loopback, and a dealer's where
+there is one, offline and online together, with material made on demand. SPU runs in its own simulator, with two parties
+as threads of one process and no encryption of the link; in SEMI2K, its first party makes the masks and knows them all.
+Figures are medians, after a run that compiles. With --out docs, writes docs/figures/spu.json, from which
+`python -m benchmarks.bench_page --page` makes the page.
 """
 
 from __future__ import annotations
@@ -14,130 +16,143 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-from rich.box import MARKDOWN
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.complexity import table
+from benchmarks.operations import OPERATIONS
 from benchmarks.program import parse
-from mpc.arithmetic.beaver import multiply
-from mpc.comparison.comparison import less_than
-from mpc.functions.sigmoid import sigmoid
-from mpc.functions.sigmoid_table import SCALE
 from mpc.party import Party
-from mpc.rounding.truncation import truncate
-from mpc.rounds import Steps
-from protocols.ot.correlated import OtKind
-from protocols.runtime.local import run_session
+from protocols.runtime.local import PARTIES, run_session
 from protocols.runtime.settings import Offline
+from sharewood.warming_up import warm_up
 
-OPERATIONS = ("product", "comparison", "sigmoid")
-# Runs in SPU's interpreter, and prints a line of JSON with medians of seconds.
+NAME = "spu.json"
+OURS = {"with a dealer": Offline(), "no third party": Offline("pairwise", "ferret")}
+PROTOCOLS = ("SEMI2K", "CHEETAH")
+# Runs in SPU's interpreter, and prints a line of JSON: of each operation, the median of seconds and the largest error.
 _SPU = """
 import json, sys, time
 import jax.numpy as jnp, jax, numpy as np
 import spu, spu.utils.simulation as simulation
-n, repeats = map(int, sys.argv[1:3])
-config = spu.RuntimeConfig(protocol=spu.ProtocolKind.CHEETAH, field=spu.FieldType.FM64)
+protocol, n, repeats = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+config = spu.RuntimeConfig(protocol=getattr(spu.ProtocolKind, protocol), field=spu.FieldType.FM64)
 config.enable_pphlo_profile = False
 simulator = simulation.Simulator(2, config)
-x = np.linspace(-4, 4, n, dtype=np.float32)
-y = x[::-1].copy()
-functions = {
-    "product": lambda x, y: x * y,
-    "comparison": lambda x, y: x < y,
-    "sigmoid": lambda x, y: jax.nn.sigmoid(x),
+rng = np.random.default_rng(5)
+def uniform(low, high, *shape):
+    return rng.uniform(low, high, shape).astype(np.float32)
+two = uniform(-100, 100, n), uniform(-100, 100, n)
+square = int(n ** 0.5 * 0.8)
+operations = {
+    "product": (lambda x, y: x * y, two),
+    "comparison": (lambda x, y: x < y, two),
+    "sigmoid": (jax.nn.sigmoid, (uniform(-8, 8, n),)),
+    "reciprocal": (lambda x: 1 / x, (uniform(1, 1000, n),)),
+    "argmax of rows of 32": (lambda x: jnp.argmax(x, axis=1), (uniform(0, 100, n // 32, 32),)),
+    "matrix product": (lambda x, y: x @ y, (uniform(-10, 10, square, square), uniform(-10, 10, square, square))),
 }
 out = {}
-for name, function in functions.items():
+for name, (function, values) in operations.items():
     run = simulation.sim_jax(simulator, function)
     seconds = []
     for _ in range(repeats + 1):
         start = time.perf_counter()
-        found = run(x, y)
+        found = run(*values)
         seconds.append(time.perf_counter() - start)
-    wrong = float(np.abs(np.asarray(found, float) - np.asarray(function(x, y), float)).max())
+    wrong = float(np.abs(np.asarray(found, float) - np.asarray(function(*values), float)).max())
     out[name] = [sorted(seconds[1:])[repeats // 2], wrong]
 print(json.dumps(out))
 """
 
 
-def of_spu(python: str, elements: int, repeats: int) -> dict[str, Any] | str:
-    """Return medians of seconds by operation, or the reason why there are none."""
+def of_spu(python: str, protocol: str, elements: int, repeats: int) -> dict[str, list[float]] | str:
+    """Return by operation the median of seconds and the largest error, or the reason why there are none."""
+    command = [python, "-c", _SPU, protocol, str(elements), str(repeats)]
     try:
-        run = subprocess.run(
-            [python, "-c", _SPU, str(elements), str(repeats)], capture_output=True, text=True, timeout=900, check=False
-        )
+        run = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{python} could not run SPU: {error}"
     if run.returncode:
-        return (
-            f"{python} could not run SPU: {run.stderr.strip().splitlines()[-1] if run.stderr.strip() else 'no reason'}"
-        )
-    measured: dict[str, Any] = json.loads(run.stdout.strip().splitlines()[-1])
+        return f"{python} could not run SPU: {(run.stderr.strip().splitlines() or ['no reason'])[-1]}"
+    measured: dict[str, list[float]] = json.loads(run.stdout.strip().splitlines()[-1])
     return measured
 
 
-def _rounded_product(party: Party, x: Any, y: Any) -> Steps[Any]:
-    product = yield from multiply.steps(party, x, y)
-    return (yield from truncate.steps(party, product, SCALE))
+def square(elements: int) -> int:
+    """Return the rows of the matrices."""
+    return int(elements**0.5 * 0.8)
 
 
-def ours(elements: int, repeats: int, ot: OtKind) -> dict[str, tuple[float, float]]:
-    """Return medians of seconds, and MB in both directions, by operation."""
+def ours(offline: Offline, elements: int, repeats: int) -> dict[str, list[float]]:
+    """Return by operation the median of seconds of the slower party, and MB between all processes."""
 
-    def job(party: Party) -> dict[str, Any]:
-        values = np.linspace(-4, 4, elements)
-        x = party.share(values if party.rank == 0 else None, 0, scale=SCALE)
-        y = party.share(values[::-1] if party.rank == 1 else None, 1, scale=SCALE)
-        programs: dict[str, Callable[[], Any]] = {
-            "product": lambda: party.run(_rounded_product(party, x, y)),
-            "comparison": lambda: less_than(party, x, y, 32),
-            "sigmoid": lambda: sigmoid(party, x, 18),
-        }
+    def job(party: Party) -> dict[str, tuple[float, int, int]]:
         out = {}
-        for name, program in programs.items():
-            seconds, sent = [], []
+        for name, prepare in OPERATIONS.items():
+            program = prepare(party, square(elements) if name == "matrix product" else elements)
+            seconds = []
             for _ in range(repeats + 1):
-                before, start = _traffic(party), perf_counter()
-                program()
+                between, made, start = *_traffic(party), perf_counter()
+                program(party)
                 party.exchange_public("benchmark.done", None)
                 seconds.append(perf_counter() - start)
-                sent.append(_traffic(party) - before)
-            out[name] = [median(seconds[1:]), sent[-1] / 1e6]
+            after = _traffic(party)
+            out[name] = (median(seconds[1:]), after[0] - between, after[1] - made)
         return out
 
-    outcome = run_session(job, offline=Offline("pairwise", ot))["party_a"]["result"]
-    return {name: (seconds, megabytes) for name, (seconds, megabytes) in outcome.items()}
+    warm_up(offline.maker, offline.ot)
+    outcome = run_session(job, offline=offline)
+    one, other = (outcome[name]["result"] for name in PARTIES)
+    return {
+        name: [
+            max(one[name][0], other[name][0]),
+            (one[name][1] + one[name][2] + (0 if offline.pairwise else other[name][2])) / 1e6,
+        ]
+        for name in one
+    }
 
 
-def _traffic(party: Party) -> int:
-    second = party.randomness._channel  # type: ignore[attr-defined]  # what the transfers go over
-    return int(party.link.wire_sent + party.link.wire_received + second.wire_sent + second.wire_received)
+def _traffic(party: Party) -> tuple[int, int]:
+    """Return the bytes between the parties, and those that material took: from the dealer, or by transfers."""
+    made: Any = party.randomness
+    taken = made.received if made.has_dealer else made._channel.wire_sent + made._channel.wire_received
+    return party.link.wire_sent + party.link.wire_received, taken
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spu", default=sys.executable, help="an interpreter that has spu==0.9.5")
     parser.add_argument("--elements", type=int, default=100_000)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--ot", choices=("ferret", "softspoken"), default="ferret")
-    options = parse(parser, arguments, elements=16, repeats=1, ot="softspoken")
-    theirs = of_spu(options.spu, options.elements, options.repeats)
-    mine = ours(options.elements, options.repeats, options.ot)
-    table = Table("operation", "here, s", "here, MB", "SPU CHEETAH, s", "SPU's largest error", box=MARKDOWN)
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--out", type=Path, help="a folder for figures/spu.json")
+    options = parse(parser, arguments, elements=64)
+    found: dict[str, Any] = {"elements": options.elements, "ours": {}, "spu": {}}
+    for name, offline in OURS.items():
+        found["ours"][name] = ours(offline, options.elements, options.repeats)
+    for protocol in PROTOCOLS:
+        found["spu"][protocol] = of_spu(options.spu, protocol, options.elements, options.repeats)
+    print(beside(found))
+    for theirs in found["spu"].values():
+        if isinstance(theirs, str):
+            print(f"SPU is not in the table: {theirs}. It needs spu==0.9.5 in a separate environment.")
+            break
+    if options.out:
+        (options.out / "figures").mkdir(parents=True, exist_ok=True)
+        (options.out / "figures" / NAME).write_text(json.dumps(found, indent=1) + "\n")
+
+
+def beside(found: dict[str, Any]) -> str:
+    """Return the table: a row for each operation."""
+    rows = []
     for name in OPERATIONS:
-        beside = ("-", "-") if isinstance(theirs, str) else tuple(f"{v:.2g}" for v in theirs[name])
-        table.add_row(name, *(f"{v:.3g}" for v in mine[name]), *beside)
-    console = Console(width=160)
-    console.print(table)
-    if isinstance(theirs, str):
-        console.print(f"SPU is not in the table: {theirs}. It needs spu==0.9.5 in a separate environment.")
+        mine = [f"{run[name][0]:.3g}, {run[name][1]:.3g}" for run in found["ours"].values()]
+        theirs = [f"{run[name][0]:.3g}" if isinstance(run, dict) else "" for run in found["spu"].values()]
+        rows.append([name, *mine, *theirs])
+    head = ["", *(f"Sharewood, {how}: s, MB" for how in OURS), *(f"SPU, {protocol}: s" for protocol in PROTOCOLS)]
+    return table(head, rows, words_first=1)
 
 
 if __name__ == "__main__":

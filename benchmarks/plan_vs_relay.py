@@ -13,11 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-import socket
-import subprocess
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,16 +24,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.program import parse
-from protocols.runtime.relay import Lines, Route, relay
+from benchmarks.relayed import Relayed, train_relayed
+from protocols.runtime.relay import Lines
 from protocols.runtime.settings import Link, Maker, Offline
-from protocols.transport.tcp import Address
 from secure_tree.public.config import TrainConfig
 from secure_tree.training.cost import Sizes
 from sharewood.cost.calibration import calibrate
 from sharewood.cost.plan import NETWORKS, Networks, plan
 
-COMMAND = [sys.executable, "-c", "from sharewood.cli import main; main()"]
-NAMES = ("party_a", "party_b")
 PHASES = ("setup", "offline", "online")
 IN_ALL = "in all"
 TOLERANCE = 0.15
@@ -49,83 +43,23 @@ JOBS = {
 }
 
 
-def made_up(folder: Path, rows: tuple[int, int], features: int) -> None:
-    """Write a CSV file for each party."""
+def made_up(rows: tuple[int, int], features: int) -> list[pd.DataFrame]:
+    """Return a table for each party."""
     rng = np.random.default_rng(11)
-    for name, count in zip(NAMES, rows, strict=True):
+    tables = []
+    for count in rows:
         X = rng.normal(size=(count, features)).astype(np.float32)
         table = pd.DataFrame(X, columns=[f"f{i}" for i in range(features)])
         table["label"] = (X[:, 0] + X[:, 1] * X[:, 2] > 0).astype(int)
-        table.to_csv(folder / f"{name}.csv", index=False)
+        tables.append(table)
+    return tables
 
 
-def configure(
-    folder: Path, role: str, meeting: Address, dealer: Address | None, train: dict[str, Any], link: Link
-) -> Path:
-    """Write the role's configuration, with the addresses that it uses, and the link."""
-    own = f'train_data = "{role}.csv"\nmodel = "{role}.npz"\n'
-    lines = ['tls = "keys"']
-    lines += ["[dealer]", f'address = "{dealer[0]}:{dealer[1]}"'] if dealer else ['offline = "pairwise"']
-    for name in NAMES:
-        lines += [f"[parties.{name}]", f'address = "{meeting[0]}:{meeting[1]}"', own if name == role else ""]
-    lines += ["[link]", f"round_trip = {1e3 * link.round_trip}", f"rate = {link.rate / 1e6}"]
-    lines += ["[train]", *(f"{key} = {json.dumps(value)}" for key, value in train.items())]
-    path = folder / f"{role}.toml"
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-def free_address() -> Address:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()
-
-
-def measure(
-    rows: tuple[int, int],
-    features: int,
-    train: dict[str, Any],
-    offline: str,
-    lines: Lines,
-    link: Link,
-) -> dict[str, float]:
-    """Train through the relay, and return seconds by phase; `IN_ALL` is the training as the slower party saw it."""
-    dealing = offline == "dealer"
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        subprocess.run(
-            [*COMMAND, "keygen", "--out", "keys", "--names", "dealer", *NAMES],
-            cwd=folder,
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        made_up(folder, rows, features)
-        meeting, dealer = free_address(), free_address()
-        routes = [Route("party_b", "party_a", meeting)]
-        routes += [Route(party, "dealer", dealer) for party in NAMES if dealing]
-        with relay(routes, link.round_trip / 2, link.rate, lines) as (to_first, *to_dealer):
-            dealers = to_dealer if dealing else (None, None)
-            configure(folder, NAMES[0], meeting, dealers[0], train, link)
-            configure(folder, NAMES[1], to_first, dealers[1], train, link)
-            commands = [["train", "--config", f"{p}.toml", "--party", p, "--json", f"{p}.json"] for p in NAMES]
-            if dealing:
-                configure(folder, "dealer", meeting, dealer, {}, link)
-                commands.insert(0, ["dealer", "--config", "dealer.toml", "--sessions", "1"])
-            processes = [
-                subprocess.Popen(
-                    [*COMMAND, *command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-                )
-                for command in commands
-            ]
-            said = [process.communicate() for process in processes]
-        for process, (_, error) in zip(processes, said, strict=True):
-            if process.returncode:
-                raise SystemExit(error)
-        reports = [json.loads((folder / f"{party}.json").read_text()) for party in NAMES]
+def seconds(run: Relayed) -> dict[str, float]:
+    """Return seconds by phase; `IN_ALL` is the training as the slower party saw it."""
     # Online, the party that waited longer for the dealer: the other waited for it, and counts this as online.
     which = {"setup": max, "offline": max, "online": min}
-    seconds = {phase: which[phase](report[phase]["seconds"] for report in reports) for phase in PHASES}
-    whole = [float(found[1]) for out, _ in said if (found := re.search(r"trained in ([\d.]+) s", out))]
-    return {**seconds, IN_ALL: max(whole)}
+    return {**{p: which[p](report[p]["seconds"] for report in run.reports) for p in PHASES}, IN_ALL: run.seconds}
 
 
 def compare(job: str, train: dict[str, Any], offline: Maker, lines: Lines, networks: Networks) -> list[dict[str, Any]]:
@@ -140,7 +74,7 @@ def compare(job: str, train: dict[str, Any], offline: Maker, lines: Lines, netwo
         planned = plan(config, sizes, computing, computing, networks={network: figures})
         needed = planned if offline == "dealer" else planned.pairwise
         assert needed is not None and needed.times is not None, "computing was measured"
-        measured = measure(rows, features, train, offline, lines, link)
+        measured = seconds(train_relayed(made_up(rows, features), train, offline, lines, link))
         estimate = {**needed.times.seconds[network], IN_ALL: needed.times.totals[network][lines]}
         what = {"job": job, **train, "offline": offline, "lines": lines, "network": network}
         results += [

@@ -34,8 +34,8 @@ from rich.box import MARKDOWN
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.plan_vs_relay import free_address
 from benchmarks.program import parse
+from benchmarks.relayed import free_address
 from mpc.party import Party
 from protocols.runtime.relay import Route, relay
 from protocols.transport.certificates import make_credentials

@@ -24,8 +24,8 @@ from time import perf_counter
 
 import fsspec
 
-from benchmarks.plan_vs_relay import free_address
 from benchmarks.program import DOCS, parse, table, write_between
+from benchmarks.relayed import free_address
 from mpc.party import Party
 from protocols.runtime.local import PARTIES, run_session
 from secure_tree import SecureXGBClassifier

@@ -204,12 +204,12 @@ class Tasks:
         while True:
             asked: dict[Task[Any], list[Any]] = {}
             for task in self._in_order(last):
+                requests = task.advance(answers.get(task))
                 if not task.ended:
-                    requests = task.advance(answers.get(task))
-                    if not task.ended:
-                        asked[task] = requests
+                    asked[task] = requests
             if not asked:
                 return
+            self._started = [task for task in asked if task is not last]
             received = yield [each for requests in asked.values() for each in requests]
             start = 0
             for task, requests in asked.items():
@@ -218,9 +218,9 @@ class Tasks:
                 start += count
 
     def _in_order(self, last: Task[Any] | None) -> Iterator[Task[Any]]:
-        """Yield all tasks, those that are started meanwhile as well."""
+        """Yield all tasks that have not ended, those that are started meanwhile as well."""
         yield from self._started
-        if last:
+        if last and not last.ended:
             count = len(self._started)
             yield last
             yield from islice(self._started, count, None)

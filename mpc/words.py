@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -70,19 +71,20 @@ def low_bits(words: np.ndarray, bits: int) -> np.ndarray:
     return words & words.dtype.type((1 << bits) - 1)
 
 
-def _parts(bits: int) -> Iterator[tuple[np.dtype, int]]:
-    """Yield the parts of a word of `bits` bits on the wire: the type of each part, and its place in the word.
+@functools.cache
+def _parts(bits: int) -> tuple[tuple[np.dtype, int], ...]:
+    """Return the parts of a word of `bits` bits on the wire: the type of each part, and its place in the word.
 
     Parts are whole bytes in the widest types that fit, lowest first; a single bit beyond whole bytes is its own part.
     """
     single = bits % 8 == 1
     size, place = (bits if single else bits + 7) // 8, 0
+    parts = []
     for dtype in (U64, U32, U16, U8):
         if size & dtype.itemsize:
-            yield dtype, place
+            parts.append((dtype, place))
             place += 8 * dtype.itemsize
-    if single:
-        yield _BIT, place
+    return (*parts, (_BIT, place)) if single else tuple(parts)
 
 
 def packed_sizes(count: int, bits: int) -> list[int]:

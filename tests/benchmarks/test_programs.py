@@ -18,7 +18,16 @@ from benchmarks.federated_data import DATA
 from benchmarks.program import DOCS, write_between
 
 FOLDER = {
-    *("categories", "checks_cost", "cluster", "compare_vertical", "edges_cost", "extraction", "federated_figures"),
+    *(
+        "beside_spu",
+        "categories",
+        "checks_cost",
+        "cluster",
+        "compare_vertical",
+        "edges_cost",
+        "extraction",
+        "federated_figures",
+    ),
     *(
         "fedxgbllr_rates",
         "four_systems",
@@ -28,6 +37,7 @@ FOLDER = {
         "large",
         "monitor",
         "owners",
+        "papers",
         "plot_secureboost",
         "reasons",
         "sources",
@@ -38,6 +48,7 @@ FILE = {"crypten_cnn", "federated_fedxgbllr", "federated_virtual_samples", "virt
 LONG = {
     "cluster": "starts Ray",
     "cluster_kills": "starts Ray",
+    "papers": "starts three hosts as commands, through a relay",
     "plan_vs_relay": "starts three hosts as commands, through a relay",
     "serve": "starts three hosts as commands, and waits until they are ready",
     "reasons": "starts three hosts as commands, and waits until they are ready",
