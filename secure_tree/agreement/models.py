@@ -6,9 +6,9 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mpc.errors import ConfigError, DataError
 from mpc.party import Party
@@ -86,7 +86,8 @@ class PlainFacts(Message):
 
     parallel: trees per round and class. depth: the logarithm of the leaves of each tree, which are the levels of full
     trees; trees of any shape are padded. exponent: under squared error, that of the power of two above all margins that
-    its leaves can add up to. covers: whether it has the sums of hessians that reasons need.
+    its leaves can add up to. covers: whether it has the sums of hessians that reasons need. sets: as of
+    `PlainModel`.
     """
 
     objective: Objective
@@ -98,6 +99,14 @@ class PlainFacts(Message):
     any_shape: bool
     exponent: Power
     covers: bool
+    sets: list[tuple[Count, Count]]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        ends = [end for pair in self.sets for end in pair]
+        if ends != sorted(ends) or ends[-1:] > [len(self.names)]:
+            raise ValueError("the indicators of each column must be features that follow each other")
+        return self
 
 
 class ShareFacts(Message):

@@ -36,7 +36,7 @@ from secure_tree.public.context import PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2
 from secure_tree.public.interactions import interactions
 from secure_tree.public.layout import Layout, lay_out
-from secure_tree.public.names import covers, is_indicator
+from secure_tree.public.names import column_of, covers, is_indicator
 
 # The names of features that a message lists.
 _NAMES_SHOWN = 10
@@ -222,10 +222,10 @@ def _joined(config: TrainConfig, rank: int, mine: TrainingFacts, theirs: Trainin
     more = (joined,) if joined else (names[0],) if mine.owners else ()
     further = [mine.rows] if joined else [sum(o.rows - o.held for o in mine.owners)] if mine.owners else []
     rows = ordered[0].rows, ordered[1].rows, *further
-    layout = lay_out(config, names + more, rows)
+    layout = lay_out(config, names + more, rows, [each.indicators for each in ordered])
     check_bins(layout)
     every = names[0] + names[1] + joined if layout.vertical else names[0]
-    config.directions(every)
+    check_directions(config, every, layout)
     labelling: list[tuple[Contribution | ColumnsFacts, int]] = [
         *((each, each.rows - each.held) for each in mine.owners),
         *((each, mine.rows) for each in mine.columns.values() if each.labelled),
@@ -319,6 +319,16 @@ def check_bins(layout: Layout) -> None:
         raise RangeError(
             f"{layout.feature_count} features with {' and '.join(map(str, layout.sizes))} edges make more than "
             f"{MOST_PAIRS} pairs of an edge and a bin to compare: set a smaller max_bin or local_bins"
+        )
+
+
+def check_directions(config: TrainConfig, names: tuple[str, ...], layout: Layout) -> None:
+    """Raise ConfigError unless `monotone_constraints` suit the features."""
+    ways = config.directions(names)
+    if wrong := [names[f] for f in layout.in_sets if ways[f]]:
+        raise ConfigError(
+            f"monotone_constraints: {column_of(wrong[0])!r} is split by sets of categories, which have no order: leave "
+            "it out, or set a larger max_cat_to_onehot"
         )
 
 

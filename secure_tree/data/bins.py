@@ -121,6 +121,16 @@ class Bins:
         """The edges, float32[d, K]."""
         return self.cuts[:, :: self.finer]
 
+    def with_indicators(self, features: np.ndarray) -> Bins:
+        """Return bins in which 0 is the first bin of these features, and 1 the last one."""
+        if not features.size:
+            return self
+        cuts, medians = self.cuts.copy(), self.medians.copy()
+        for lines in (cuts, medians):
+            lines[features] = 1
+            lines[features, 0] = -np.finfo(np.float32).max
+        return Bins(self.features, cuts, medians, self.finer)
+
     @cached_property
     def numbers(self) -> np.ndarray:
         """The bin of every value, uint16[n, d]; L if it is missing, and 0 if it is below the first cut."""

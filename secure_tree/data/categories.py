@@ -1,9 +1,9 @@
 """Categorical columns as indicators: `colour` with categories red and blue becomes `colour=red` and `colour=blue`.
 
 An indicator is 1 if the row has the category and 0 if it has another. If the column's value is missing, all its
-indicators are missing. A split on an indicator sends one category one way and all others the other way: one-vs-rest
-splits, as XGBoost grows them for up to `max_cat_to_onehot` categories. The learner, its twin and its models treat
-indicators like any other feature.
+indicators are missing. With up to `max_cat_to_onehot` categories, a split on an indicator sends one category one way
+and all others the other way, and the learner, its twin and its models treat indicators like any other feature. With
+more, the indicators of a column are split together, by sets of categories (secure_tree/tree/candidates.py).
 
 A column is categorical if its pandas dtype is `category`. Its categories are public. For horizontal data they are the
 union of both parties' categories.
@@ -61,17 +61,20 @@ def unite(first: Dictionary, second: Dictionary) -> Dictionary:
 def expand(X: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Convert a DataFrame to the features `names` of a model, such as an exported one.
 
-    Columns that become indicators must hold text or have the dtype `category`. Raises DataError.
+    Columns that become indicators must hold text or have the dtype `category`; those that an exported model splits by
+    sets remain categorical. Raises DataError.
     """
     import pandas as pd
 
-    features: dict[str, np.ndarray] = {}
+    features: dict[str, np.ndarray | pd.Series] = {}
     for name, categories in columns_behind(names, list(map(str, X.columns))).items():
         if name not in X:
             raise DataError(f"X has no column {name!r}, which the model needs")
         if categories:
             hot = indicators(X[name].astype("category"), categories, "X")
             features |= {indicator(name, category): hot[:, k] for k, category in enumerate(categories)}
+        elif X[name].dtype.kind in "OUS" or is_categorical(X[name].dtype):
+            features[name] = X[name].astype("category")
         else:
             features[name] = X[name].to_numpy(np.float64, na_value=np.nan)
     return pd.DataFrame(features)[list(names)]

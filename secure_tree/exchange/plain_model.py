@@ -37,13 +37,16 @@ from secure_tree.public.exact import ceil_log2
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
 from secure_tree.public.objectives import TRAITS
+from secure_tree.tree.thresholds import ONE, ZERO, to_the_left
 
 NO_SPLIT = -1
-FORMAT = 7
+FORMAT = 8
 _FILE = f"revealed model file of format {FORMAT}"
 _ROLE = "revealed model"
 _ARRAYS = ("features", "thresholds", "missing_left", "leaves", "gains", "covers")
+_SOMETIMES = ("paths", "rights")
 WHAT = "the model: features, thresholds, ways of missing values, base score, leaf weights, gains and sums of hessians"
+WHAT_SETS = "the sets of categories that go right"
 # A margin of a shared model is at most 2^LARGEST of its unit.
 LARGEST = 30
 # Margins of logarithms and log-odds above this have no reasons.
@@ -81,6 +84,11 @@ class PlainModel:
         of nodes at which a row leaves the path.
     parallel : int
         Trees per round and class.
+    sets : tuple of (int, int)
+        Of each column that is split by sets of categories, the first of its indicators among the features, and the one
+        after the last. A split on the column has the first one as its feature, and no meaningful threshold.
+    rights : bool[T, m, d] or None
+        If there are such columns: the indicators of the categories that a split on one sends right.
     """
 
     objective: str
@@ -93,14 +101,16 @@ class PlainModel:
     gains: np.ndarray
     covers: np.ndarray
     paths: np.ndarray | None = None
+    sets: tuple[tuple[int, int], ...] = ()
+    rights: np.ndarray | None = None
     parallel: int = field(default=1, kw_only=True)
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Return the model as plain facts and arrays."""
         facts = {"format": FORMAT, "revealed": True, "objective": self.objective, "parallel": self.parallel}
-        lists = {"names": list(self.names), "base_margins": list(self.base_margins)}
-        shapes = {} if self.paths is None else {"paths": self.paths}
-        return {**facts, **lists}, {name: getattr(self, name) for name in _ARRAYS} | shapes
+        lists = {"names": list(self.names), "base_margins": list(self.base_margins), "sets": list(map(list, self.sets))}
+        more = {name: array for name in _SOMETIMES if (array := getattr(self, name)) is not None}
+        return {**facts, **lists}, {name: getattr(self, name) for name in _ARRAYS} | more
 
     def save(self, path: str | Path, key: FileKey | None = None) -> None:
         """Write the model atomically, encrypted if there is a key. Raises DataError."""
@@ -114,9 +124,10 @@ class PlainModel:
             if facts["revealed"] is not True or facts["format"] != FORMAT:
                 raise DataError(f"{path}: revealed model format {facts['format']}, this Sharewood reads {FORMAT}")
             names, base_margins = tuple(facts["names"]), tuple(facts["base_margins"])
-            parts = {name: arrays[name] for name in _ARRAYS}
-            paths, parallel = arrays.get("paths"), int(facts["parallel"])
-            return cls(facts["objective"], names, base_margins, **parts, paths=paths, parallel=parallel)
+            parts: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
+            parts |= {name: arrays.get(name) for name in _SOMETIMES}
+            sets = tuple((int(first), int(end)) for first, end in facts["sets"])
+            return cls(facts["objective"], names, base_margins, **parts, sets=sets, parallel=int(facts["parallel"]))
 
 
 def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None:
@@ -125,22 +136,32 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
     if model.ensemble.paths is not None:
         raise ConfigError(f"a model with trees deeper than {DEEPEST} cannot be revealed: ask the party that brought it")
 
+    layout = model.facts.layout
+
     def program(party: Party) -> list[np.ndarray | None]:
         e = model.ensemble
         sent_right = e.chosen[..., len(model.facts.names) :].sum(axis=-1)
         parts: tuple[AShare | BShare, ...] = (e.features, e.null, e.thresholds, sent_right, e.leaves, e.base)
         if e.statistics and e.statistics.gains is not None:
             parts = (*parts, e.statistics.gains, e.statistics.covers)
-        return [party.reveal(x, to=to, what=WHAT, units=True) for x in parts]
+        revealed = [party.reveal(x, to=to, what=WHAT, units=True) for x in parts]
+        if e.factors is not None:
+            revealed.insert(0, party.reveal(e.factors[..., layout.in_sets], to=to, what=WHAT_SETS))
+        return revealed
 
     opened = [part for part in planned(party, "reveal", program) if part is not None]
     party.revealed[:] = dict.fromkeys(party.revealed)
     if not opened:
         return None
+    rights = None
+    if layout.sets:
+        rights = np.zeros((*opened[0].shape[:2], layout.feature_count), bool)
+        rights[..., layout.in_sets] = opened.pop(0) == 1
     one_hot, null, keys, right, leaves, base, *statistics = opened
     features = np.where(null.astype(bool), NO_SPLIT, one_hot.argmax(axis=-1))
-    thresholds = order_value(np.where(null.astype(bool), order_key(np.zeros(1)), keys))
-    missing_left = np.isin(features, model.facts.layout.missing) & (right == 0)
+    without = null.astype(bool) | np.isin(features, layout.in_sets)
+    thresholds = order_value(np.where(without, order_key(np.zeros(1)), keys))
+    missing_left = np.isin(features, layout.missing) & (right == 0)
     gains, covers = _statistics(model, statistics)
     unit = model.facts.margin_unit / (1 << MARGIN_SCALE)
     return PlainModel(
@@ -154,6 +175,8 @@ def reveal_model(party: Party, model: SharedModel, to: int) -> PlainModel | None
         gains=np.where(features == NO_SPLIT, 0, gains),
         covers=covers,
         parallel=model.config.num_parallel_tree,
+        sets=layout.sets,
+        rights=rights,
     )
 
 
@@ -215,7 +238,9 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
     parts = [None] * len(scales) if plain is None else _words(plain, optional, unit)[: len(scales)]
     with party.stage("share"):
         shared = [party.share(words, owner, scale) for words, scale in zip(parts, scales, strict=True)]
-        paths = None
+        paths = factors = None
+        if public.sets:
+            factors = party.share(None if plain is None else _factors(plain, optional), owner, 0)
         if public.any_shape:
             shape = config.trees, 1 << public.depth, 1 << public.depth
             words = None if plain is None else plain.paths
@@ -223,15 +248,19 @@ def share_model(party: Party, plain: PlainModel | None, missing: Missing = "none
     thresholds, chosen, leaves, *covers = shared
     d, m, trees = len(names), (1 << public.depth) - 1, config.trees
     expected = (trees, m), (trees, m, d + len(optional)), (trees, m + 1), (trees, 2 * m + 1)
-    if tuple(share.shape for share in shared) != expected[: len(scales)]:
+    if tuple(share.shape for share in shared) != expected[: len(scales)] or (
+        factors is not None and factors.shape != expected[1]
+    ):
         raise DataError("the shared model does not have the shape that was announced")
     # The least significant bits of an additive sharing are an xor sharing of the least significant bit.
     features = BShare((chosen.words[..., :d] & np.uint64(1)).astype(np.uint8), party.rank)
     nowhere = BShare(np.zeros((trees, m, d, 0), np.uint8), party.rank)
     base = public_ring(np.zeros(config.classes, np.int64), party.rank, MARGIN_SCALE)
     null, statistics = ~features.parity(axis=-1), NodeStatistics(None, covers[0]) if covers else None
-    ensemble = Ensemble([nowhere, nowhere], features, null, thresholds, chosen, leaves, base, statistics, paths)
-    layout = Layout("horizontal", (0, 0), (d, d), (0, 0), (optional, optional))
+    ensemble = Ensemble(
+        [nowhere, nowhere], features, null, thresholds, chosen, leaves, base, statistics, paths, factors
+    )
+    layout = Layout("horizontal", (0, 0), (d, d), (0, 0), (optional, optional), sets=tuple(public.sets))
     facts = PublicFacts(pairing, names, layout, unit)
     return SharedModel(party.rank, config, facts, np.zeros((d, 0), np.float32), ensemble)
 
@@ -251,10 +280,10 @@ def _facts(plain: PlainModel) -> PlainFacts:
     elif largest > 2.0**LARGEST:
         raise RangeError("the model's margins must be at most 2^30 in magnitude, but its leaves can add up to more")
     known = _has_covers(plain) and (TRAITS[plain.objective].link == "identity" or largest <= LARGEST_EXPLAINED)
-    rounds = trees // (classes * plain.parallel)
+    rounds, sets = trees // (classes * plain.parallel), list(plain.sets)
     shape = {"classes": classes, "rounds": rounds, "parallel": plain.parallel, "depth": depth}
     what = {"objective": plain.objective, "names": list(plain.names), "any_shape": plain.paths is not None}
-    return PlainFacts.of(**what, **shape, exponent=exponent, covers=known)
+    return PlainFacts.of(**what, **shape, exponent=exponent, covers=known, sets=sets)
 
 
 def _has_covers(plain: PlainModel) -> bool:
@@ -276,6 +305,9 @@ def _words(plain: PlainModel, optional: tuple[int, ...], unit: float) -> list[np
     split = plain.features != NO_SPLIT
     # No feature has the value 0 at a null split.
     keys = np.where(split, order_key(plain.thresholds), left_children(split.shape[1]).astype(np.int64))
+    if plain.rights is not None:
+        of_sets = np.isin(plain.features, [first for first, _ in plain.sets])
+        keys = np.where(of_sets, (plain.rights.sum(axis=-1) - 1) * ZERO + ONE, keys)
     one_hot = plain.features[..., None] == np.arange(len(plain.names))
     missing_right = one_hot[..., list(optional)] & ~plain.missing_left[..., None]
     leaves = plain.leaves.copy()
@@ -283,3 +315,16 @@ def _words(plain: PlainModel, optional: tuple[int, ...], unit: float) -> list[np
     chosen = np.concatenate([one_hot, missing_right], axis=-1).astype(np.int64)
     covers = np.rint(np.ldexp(plain.covers / np.maximum(plain.covers[:, :1], 1e-300), COVER_BITS)).astype(np.int64)
     return [keys, chosen, np.round(leaves / unit * (1 << MARGIN_SCALE)).astype(np.int64), covers]
+
+
+def _factors(plain: PlainModel, optional: tuple[int, ...]) -> np.ndarray:
+    """Return `Ensemble.factors`, int64[T, m, d + o]."""
+    _, factors, *_ = _words(plain, optional, 1.0)
+    assert plain.rights is not None, "there are columns that are split by sets"
+    for first, _ in plain.sets:
+        mine = plain.features == first
+        factors[mine, first] = 0
+        if first in optional:
+            factors[mine, len(plain.names) + optional.index(first)] += to_the_left(plain.rights[mine].sum(axis=-1))
+    factors[..., : len(plain.names)] += plain.rights
+    return factors

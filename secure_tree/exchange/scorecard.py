@@ -27,6 +27,10 @@ def scorecard(model: PlainModel, points: float = 600.0, odds: float = 50.0, doub
         raise ConfigError("a scorecard must have stumps and two classes: train binary:logistic with max_depth=1")
     if not (0 < double < math.inf and 0 < odds < math.inf and math.isfinite(points)):
         raise ConfigError(f"double and odds must be positive, and points finite, got {double}, {odds} and {points}")
+    if model.sets:
+        raise ConfigError(
+            "a scorecard must have splits on numbers and single categories: train with a larger max_cat_to_onehot"
+        )
     factor = double / math.log(2)
     split = model.features[:, 0]
     used = [name for f, name in enumerate(model.names) if f in split]

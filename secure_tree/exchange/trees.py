@@ -26,7 +26,8 @@ class Tree:
     """One tree, by node; the root is node 0. `left` is -1 at a leaf, where only `values` counts.
 
     A row goes left if x < threshold in float32, and with a missing value if `missing_left`. covers: sums of hessians,
-    or numbers of rows.
+    or numbers of rows. rights: with columns that are split by sets, for each node the indicators that it sends right,
+    bool[nodes, d], none if it splits on another feature.
     """
 
     features: np.ndarray
@@ -36,6 +37,12 @@ class Tree:
     right: np.ndarray
     values: np.ndarray
     covers: np.ndarray
+    rights: np.ndarray | None = None
+
+    @property
+    def right_sets(self) -> np.ndarray:
+        """`rights`, or no indicators, bool[nodes, 0]."""
+        return np.zeros((len(self.left), 0), bool) if self.rights is None else self.rights
 
 
 def plain_model(
@@ -45,6 +52,7 @@ def plain_model(
     base_margins: tuple[float, ...],
     trees: Sequence[Tree],
     parallel: int = 1,
+    sets: tuple[tuple[int, int], ...] = (),
 ) -> PlainModel:
     """Make a plain model of trees in its order, `parallel` of them per round and class.
 
@@ -55,7 +63,7 @@ def plain_model(
     for tree in trees:
         if any(part.dtype.kind not in "iu" for part in (tree.features, tree.left, tree.right)):
             raise ValueError("a feature or a child that is not an integer")
-        if len({len(getattr(tree, part.name)) for part in fields(tree)}) > 1:
+        if len({len(part) for each in fields(tree) if (part := getattr(tree, each.name)) is not None}) > 1:
             raise ValueError("nodes without some of their facts")
         split = tree.left != -1
         if (
@@ -75,10 +83,11 @@ def plain_model(
         if most > MOST_LEAVES:
             raise DataError(f"{source}: the model has trees of {most} leaves: at most {MOST_LEAVES} can be shared")
         made = [_of_any_shape(tree, 1 << ceil_log2(most)) for tree in trees]
-    features, thresholds, missing_left, leaves, covers, *paths = (np.stack(part) for part in zip(*made, strict=True))
+    parts = (np.stack(part) for part in zip(*made, strict=True))
+    features, thresholds, missing_left, rights, leaves, covers, *paths = parts
     gains = np.zeros(features.shape)
-    arrays = features, thresholds, missing_left, leaves, gains, covers
-    return PlainModel(objective, names, base_margins, *arrays, *paths, parallel=parallel)
+    arrays = features, thresholds, missing_left, leaves, gains, covers, paths[0] if paths else None
+    return PlainModel(objective, names, base_margins, *arrays, sets, rights if sets else None, parallel=parallel)
 
 
 def _depth(tree: Tree) -> int:
@@ -102,6 +111,7 @@ def _full(tree: Tree, depth: int) -> tuple[np.ndarray, ...]:
     features = np.full(m, NO_SPLIT)
     thresholds, leaves = np.zeros(m, np.float32), np.zeros(m + 1)
     missing_left, covers = np.zeros(m, bool), np.zeros(2 * m + 1)
+    rights = np.zeros((m, tree.right_sets.shape[1]), bool)
     nodes = np.zeros(1, int)
     for level in range(depth + 1):
         places = slice((1 << level) - 1, (2 << level) - 1)
@@ -113,9 +123,10 @@ def _full(tree: Tree, depth: int) -> tuple[np.ndarray, ...]:
         features[places] = np.where(split, tree.features[nodes], NO_SPLIT)
         thresholds[places] = np.where(split, tree.thresholds[nodes], 0)
         missing_left[places] = split & tree.missing_left[nodes]
+        rights[places] = split[:, None] & tree.right_sets[nodes]
         children = np.where(split, [tree.left[nodes], tree.right[nodes]], nodes)
         nodes = children.T.reshape(-1)
-    return features, thresholds, missing_left, leaves, covers
+    return features, thresholds, missing_left, rights, leaves, covers
 
 
 def _of_any_shape(tree: Tree, size: int) -> tuple[np.ndarray, ...]:
@@ -123,6 +134,7 @@ def _of_any_shape(tree: Tree, size: int) -> tuple[np.ndarray, ...]:
     m = size - 1
     features, thresholds = np.full(m, NO_SPLIT), np.zeros(m, np.float32)
     missing_left, leaves, covers = np.zeros(m, bool), np.zeros(size), np.zeros(2 * m + 1)
+    rights = np.zeros((m, tree.right_sets.shape[1]), bool)
     paths = np.zeros((size, m + 1), np.int16)
     paths[:, m] = 1  # no row agrees with the path to a leaf that is not there
     waiting: list[tuple[int, dict[int, int]]] = [(0, {})]
@@ -136,10 +148,10 @@ def _of_any_shape(tree: Tree, size: int) -> tuple[np.ndarray, ...]:
             ends += 1
             continue
         features[splits], thresholds[splits] = tree.features[node], tree.thresholds[node]
-        missing_left[splits] = tree.missing_left[node]
+        missing_left[splits], rights[splits] = tree.missing_left[node], tree.right_sets[node]
         waiting += [(tree.right[node], turns | {splits: 1}), (tree.left[node], turns | {splits: -1})]
         splits += 1
-    return features, thresholds, missing_left, leaves, covers, paths
+    return features, thresholds, missing_left, rights, leaves, covers, paths
 
 
 def strictly_below(thresholds: np.ndarray, inclusive: np.ndarray | bool) -> np.ndarray:

@@ -6,6 +6,8 @@ Source     XGBoost's model schema, doc/model.schema (version 3). Nothing here im
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from secure_tree.exchange.plain_model import NO_SPLIT, PlainModel
 from secure_tree.exchange.trees import Tree, plain_model
 from secure_tree.model.storage import reading
 from secure_tree.public.config import MAX_DELTA_STEP
+from secure_tree.public.names import category_of, column_of, indicator
 from secure_tree.public.objectives import TRAITS, Link
 
 # XGBoost's objectives of models that can be shared, and ours. Losses with equal link functions differ in training only.
@@ -44,20 +47,22 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
     """Convert a plain model to XGBoost's JSON object. Nodes without a split are replaced by the child with their rows.
 
     Names are omitted if XGBoost would refuse them: if one contains a bracket or <, or appears twice, which is possible
-    for vertical data. A multi:ova model becomes multi:softmax, with the same margins and classes.
+    for vertical data. A multi:ova model becomes multi:softmax, with the same margins and classes. A column that is
+    split by sets is a categorical feature, with the names of its categories, which XGBoost reads from 3.1 on.
     """
-    d, count, classes = len(model.names), len(model.leaves), len(model.base_margins)
+    columns = _Columns.of(model)
+    d, count, classes = len(columns.names), len(model.leaves), len(model.base_margins)
     score = _written(model)
     # XGBoost has a base_score per class only from 3.1 on, and a probability near 1 has few digits. The difference is
     # added to the leaves of the first round.
     (said,) = _base_margins(score, model.objective, 1)
     beyond = [base_margin - said for base_margin in model.base_margins] + [0.0] * (count - classes)
-    accepted = len(set(model.names)) == d and not any(_NOT_IN_NAMES & set(name) for name in model.names)
-    names = list(model.names) if accepted else []
+    accepted = len(set(columns.names)) == d and not any(_NOT_IN_NAMES & set(name) for name in columns.names)
+    names = list(columns.names) if accepted else []
     of_round = classes * model.parallel
     # XGBoost has the trees of each class together in a round.
     order = np.arange(count).reshape(-1, model.parallel, classes).swapaxes(1, 2).reshape(-1).tolist()
-    trees = [_tree(place, number, model, beyond[number]) for place, number in enumerate(order)]
+    trees = [_tree(place, number, model, columns, beyond[number]) for place, number in enumerate(order)]
     several = str(classes) if classes > 1 else "0"
     parameter = {"base_score": score, "boost_from_average": "1", "num_class": several, "num_feature": str(d)}
     if classes > 1:
@@ -78,16 +83,78 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
         "iteration_indptr": list(range(0, count + 1, of_round)),
         "tree_info": [number % classes for number in order],
         "trees": trees,
+        **columns.categories(),
     }
     learner = {
         "attributes": {},
         "feature_names": names,
-        "feature_types": ["float"] * len(names),
+        "feature_types": ["c" if ends else "float" for ends in columns.sets] if model.sets or accepted else [],
         "gradient_booster": {"model": booster, "name": "gbtree"},
         "learner_model_param": {**parameter, "num_target": "1"},
         "objective": loss,
     }
     return {"learner": learner, "version": [2, 0, 0]}
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The features of an exported model: its names, for each the indicators of which it is a column, if any, and the
+    number of each feature of the plain model.
+    """
+
+    names: tuple[str, ...]
+    sets: tuple[tuple[int, int] | None, ...]
+    number: np.ndarray
+    indicators: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: PlainModel) -> _Columns:
+        starts, within = dict(model.sets), {f for first, end in model.sets for f in range(first + 1, end)}
+        kept = [f for f in range(len(model.names)) if f not in within]
+        names = tuple(column_of(model.names[f]) if f in starts else model.names[f] for f in kept)
+        sets = tuple((f, starts[f]) if f in starts else None for f in kept)
+        return cls(names, sets, np.searchsorted(kept, np.arange(len(model.names)), side="right") - 1, model.names)
+
+    @classmethod
+    def read(cls, names: tuple[str, ...], encoded: list[dict[str, Any]]) -> _Columns:
+        """Return the columns of a model with these categories, which XGBoost keeps since 3.1. Raises ValueError."""
+        if encoded and len(encoded) != len(names):
+            raise ValueError("categories of other features")
+        features, sets = list[str](), list[tuple[int, int] | None]()
+        for name, own in zip(names, encoded or [{"values": []}] * len(names), strict=True):
+            texts = [str(value) for value in own["values"]]
+            if "offsets" in own:
+                whole, ends = np.array(own["values"], np.int8).tobytes(), own["offsets"]
+                texts = [whole[start:end].decode() for start, end in pairwise(ends)]
+            sets.append((len(features), len(features) + len(texts)) if texts else None)
+            features += [indicator(name, text) for text in texts] or [name]
+        number = np.repeat(np.arange(len(names)), [1 if ends is None else ends[1] - ends[0] for ends in sets])
+        return cls(names, tuple(sets), number, tuple(features))
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The indicators of each column of categories."""
+        return tuple(ends for ends in self.sets if ends)
+
+    @property
+    def first(self) -> np.ndarray:
+        """The first feature of the plain model of each column."""
+        return np.searchsorted(self.number, np.arange(len(self.names)))
+
+    def categories(self) -> dict[str, Any]:
+        """Return the names of all categories as XGBoost keeps them: texts one after the other, and where they end."""
+        if not any(self.sets):
+            return {}
+        encoded, order, counts = list[dict[str, Any]](), list[int](), [0]
+        for ends in self.sets:
+            texts = [category_of(name) for name in self.indicators[slice(*ends)]] if ends else []
+            bytes_of = [text.encode() for text in texts]
+            offsets = [0, *np.cumsum([len(each) for each in bytes_of]).tolist()] if texts else []
+            values = np.frombuffer(b"".join(bytes_of), np.int8).tolist()
+            encoded.append({"offsets": offsets, "values": values})
+            order += sorted(range(len(texts)), key=bytes_of.__getitem__)
+            counts.append(counts[-1] + len(texts))
+        return {"cats": {"enc": encoded, "feature_segments": counts, "sorted_idx": order}}
 
 
 def _written(model: PlainModel) -> str:
@@ -106,7 +173,7 @@ def _link(objective: str) -> Link:
     return "identity" if objective.startswith("multi:") else TRAITS[objective].link
 
 
-def _tree(position: int, number: int, model: PlainModel, base: float) -> dict[str, Any]:
+def _tree(position: int, number: int, model: PlainModel, columns: _Columns, base: float) -> dict[str, Any]:
     """Convert tree `number`, level by level. A right child must follow its sibling, as XGBoost assumes."""
     leaves, features = np.float32(model.leaves[number] + base), model.features[number]
     m = len(features)
@@ -128,13 +195,20 @@ def _tree(position: int, number: int, model: PlainModel, base: float) -> dict[st
     def of_splits(values: np.ndarray) -> list[Any]:
         return np.append(values, np.zeros(m + 1, values.dtype))[full].tolist()
 
-    parameter = {"num_nodes": str(nodes), "num_feature": str(len(model.names)), "num_deleted": "0"}
+    ends = dict(model.sets)
+    of_sets = [place for place, node in enumerate(full) if node < m and int(features[node]) in ends]
+    right: list[list[int]] = []
+    if model.rights is not None:
+        for first, node in ((int(features[full[place]]), full[place]) for place in of_sets):
+            right.append(np.flatnonzero(model.rights[number, node, first : ends[first]]).tolist())
+    sizes = [len(each) for each in right]
+    parameter = {"num_nodes": str(nodes), "num_feature": str(len(columns.names)), "num_deleted": "0"}
     return {
         "base_weights": [0.0] * nodes,
-        "categories": [],
-        "categories_nodes": [],
-        "categories_segments": [],
-        "categories_sizes": [],
+        "categories": [category for each in right for category in each],
+        "categories_nodes": of_sets,
+        "categories_segments": [sum(sizes[:k]) for k in range(len(sizes))],
+        "categories_sizes": sizes,
         "default_left": of_splits(model.missing_left[number].astype(int)),
         "id": position,
         "left_children": left,
@@ -142,8 +216,8 @@ def _tree(position: int, number: int, model: PlainModel, base: float) -> dict[st
         "parents": parents,
         "right_children": [child if child == -1 else child + 1 for child in left],
         "split_conditions": np.append(model.thresholds[number], leaves)[full].tolist(),
-        "split_indices": of_splits(features),
-        "split_type": [0] * nodes,
+        "split_indices": of_splits(np.where(features == NO_SPLIT, NO_SPLIT, columns.number[features])),
+        "split_type": [int(place in of_sets) for place in range(nodes)],
         "sum_hessian": model.covers[number, full].tolist(),
         "tree_param": {**parameter, "size_leaf_vector": "1"},
     }
@@ -152,9 +226,9 @@ def _tree(position: int, number: int, model: PlainModel, base: float) -> dict[st
 def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
     """Convert XGBoost's JSON object to a plain model.
 
-    Supported are gbtree models with the objectives above, numeric splits, one output per leaf, and missing values. If
-    early stopping has found a best round, later trees are dropped, as in `XGBModel.predict`. Raises DataError, which
-    names `source`, for any other model.
+    Supported are gbtree models with the objectives above, splits on numbers and on categories whose names the model
+    has, one output per leaf, and missing values. If early stopping has found a best round, later trees are dropped, as
+    in `XGBModel.predict`. Raises DataError, which names `source`, for any other model.
     """
     with reading(source, "model of XGBoost in JSON"), np.errstate(over="ignore"):
         learner = document["learner"]
@@ -164,17 +238,17 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
         if d > MOST_FEATURES:
             raise DataError(f"{source}: a model can have at most {MOST_FEATURES} features to be shared, got {d}")
         names = tuple(str(n) for n in learner.get("feature_names") or [f"f{i}" for i in range(d)])
+        columns = _Columns.read(names, booster["model"].get("cats", {}).get("enc", []))
         model = _best(booster["model"], learner)
         trees = _by_round(model, classes)
         if not trees:
             raise DataError(f"{source}: the model must have at least one tree, got none")
         base = _base_margins(str(parameter["base_score"]), objective, classes)
-        return plain_model(
-            source, objective, names, base, [_tree_of(tree) for tree in trees], _parallel(model, classes)
-        )
+        made = [_tree_of(tree, columns, source) for tree in trees]
+        return plain_model(source, objective, columns.indicators, base, made, _parallel(model, classes), columns.ranges)
 
 
-def _tree_of(tree: dict[str, Any]) -> Tree:
+def _tree_of(tree: dict[str, Any], columns: _Columns, source: str) -> Tree:
     """Read a tree; at a leaf, its condition is its weight."""
     left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
     conditions = np.array(tree["split_conditions"], np.float64)
@@ -183,7 +257,21 @@ def _tree_of(tree: dict[str, Any]) -> Tree:
     thresholds = conditions.astype(np.float32)
     if not np.isfinite(thresholds).all():
         raise ValueError("a number that is not finite")
-    return Tree(features, thresholds, missing_left, left, right, conditions, covers)
+    split = left != -1
+    numbers = np.where(split, columns.first[np.where(split, features, 0)], 0) if columns.ranges else features
+    rights = np.zeros((len(left), len(columns.indicators)), bool) if columns.ranges else None
+    parts = (tree.get(f"categories_{part}", []) for part in ("nodes", "segments", "sizes"))
+    for node, start, size in zip(*parts, strict=True):
+        ends = columns.sets[features[node]]
+        if ends is None or rights is None:
+            raise DataError(
+                f"{source}: a model with categorical splits must have the names of its categories to be shared: train "
+                "it with XGBoost 3.1 or newer, on columns of pandas' dtype category"
+            )
+        rights[node, ends[0] + np.array(tree["categories"][start : start + size], int)] = True
+        if rights[node, : ends[0]].any() or rights[node, ends[1] :].any():
+            raise ValueError("a category beyond those of its column")
+    return Tree(numbers, thresholds, missing_left, left, right, conditions, covers, rights)
 
 
 def _accepted(learner: dict[str, Any], source: str) -> str:
@@ -199,8 +287,6 @@ def _accepted(learner: dict[str, Any], source: str) -> str:
     if int(learner["learner_model_param"].get("num_target", 1)) != 1:
         raise DataError(f"{source}: a model with several targets cannot be shared")
     for tree in booster["model"]["trees"]:
-        if any(tree.get("split_type", [])):
-            raise DataError(f"{source}: a model with categorical splits cannot be shared")
         if int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
             raise DataError(f"{source}: a model with several outputs per leaf cannot be shared")
     return OBJECTIVES[name]

@@ -11,7 +11,7 @@ from mpc.errors import DataError
 from mpc.party import Party
 from secure_tree.interface.conventions import needs_party, not_fitted
 from secure_tree.interface.parameters import Parametrised
-from secure_tree.prediction.importance import feature_importance
+from secure_tree.prediction.importance import by_column, feature_importance
 from secure_tree.prediction.partial_dependence import partial_dependence
 from secure_tree.public.config import Importance
 from secure_tree.public.names import columns_behind
@@ -102,13 +102,17 @@ class Fitted(Parametrised):
 
     @property
     def feature_importances_(self) -> pd.Series:
-        """The importances that `feature_importance` revealed last, by feature, divided by their sum as in XGBoost."""
+        """The importances that `feature_importance` revealed last, by feature, divided by their sum as in XGBoost.
+
+        A column that is split by sets is one feature.
+        """
         import pandas as pd
 
-        names, revealed = self._of_fit("feature_importances_").facts.names, self._importances
+        facts, revealed = self._of_fit("feature_importances_").facts, self._importances
         if revealed is None:
             raise AttributeError("feature_importances_ is secret until both parties call feature_importance(party)")
-        return pd.Series(revealed / (revealed.sum() or 1.0), list(names))
+        names, of_columns = by_column(facts, revealed / (revealed.sum() or 1.0))
+        return pd.Series(of_columns, names)
 
     def _of_fit(self, attribute: str) -> SharedModel:
         """Return the model. Raises AttributeError without one, so that `hasattr` is False before `fit`."""

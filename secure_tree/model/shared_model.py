@@ -23,12 +23,14 @@ from secure_tree.public.context import PublicFacts
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE
 
-FORMAT = 14
+FORMAT = 15
 _WHAT = f"Sharewood model file of format {FORMAT}"
 _ROLE = "half of a model"
 _BITS = ("features", "null")
 _WORDS = ("thresholds", "chosen", "leaves", "base")
 _STATISTICS = ("gains", "covers")
+# Of trees that are not full, and of columns that are split by sets.
+_SOMETIMES = ("paths", "factors")
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,7 @@ class SharedModel:
         bits = {name: getattr(e, name) for name in _BITS} | {_set(p): of_block for p, of_block in enumerate(e.sets)}
         arrays = {name: getattr(e, name).words for name in _WORDS}
         arrays.update({name: share.words for name, share in statistics.items()})
-        if e.paths is not None:
-            arrays["paths"] = e.paths.words
+        arrays.update({name: share.words for name in _SOMETIMES if (share := getattr(e, name)) is not None})
         for name, share in bits.items():
             arrays[name], arrays[name + "_shape"] = np.packbits(share.bits), np.array(share.shape)
         return facts, {"cuts": self.cuts, **arrays}
@@ -106,7 +107,7 @@ def _assemble(facts: dict[str, Any], stored: Arrays) -> SharedModel:
         statistics=NodeStatistics(**dict.fromkeys(_STATISTICS) | {name: words(name, scales[name]) for name in scales})
         if scales
         else None,
-        paths=words("paths") if "paths" in stored else None,
+        **{name: words(name) for name in _SOMETIMES if name in stored},
     )
     known = _tuples(facts["facts"])
     known["layout"] = Layout(**known["layout"])

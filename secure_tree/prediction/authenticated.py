@@ -49,7 +49,7 @@ def input_model(party: Party, ensemble: Ensemble, layout: Layout) -> Steps[Authe
     trees, leaves = ensemble.leaves.shape
     # For horizontal data both parties have the same columns.
     blocks = [columns_of(layout, p) for p in ((0, 1) if layout.vertical else (0,))]
-    own: list[np.ndarray] = [ensemble.chosen[..., columns].words.reshape(-1, len(columns)) for columns in blocks]
+    own: list[np.ndarray] = [ensemble.compared[..., columns].words.reshape(-1, len(columns)) for columns in blocks]
     own += [ensemble.thresholds.words.reshape(-1), ensemble.leaves.words.reshape(-1)]
     steps = [input_at(party, keyring, number, words) for number, words in enumerate(own)]
     base = masked_wide(party, keyring, ensemble.base.shape)

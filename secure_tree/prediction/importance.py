@@ -21,6 +21,8 @@ from mpc.shares import AShare
 from secure_tree.agreement.models import agree_on_importance
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.public.config import Importance
+from secure_tree.public.context import PublicFacts
+from secure_tree.public.names import column_of
 
 KINDS: tuple[Importance, ...] = get_args(Importance)
 
@@ -28,7 +30,8 @@ KINDS: tuple[Importance, ...] = get_args(Importance)
 def feature_importance(party: Party, model: SharedModel, kind: Importance) -> np.ndarray:
     """Return the importance of each feature, float64[d], in the order of `model.facts.names`; 0 without a split.
 
-    Raises ConfigError, DataError.
+    Of a column that is split by sets, the first indicator has the importance, and the others have 0. Raises
+    ConfigError, DataError.
     """
     if kind not in KINDS:
         raise ConfigError(f"importance must be one of {', '.join(KINDS)}, got {kind!r}")
@@ -37,6 +40,14 @@ def feature_importance(party: Party, model: SharedModel, kind: Importance) -> np
         return _weight(party, model)
     total = _total(party, model, "gain" if "gain" in kind else "cover")
     return total if kind.startswith("total") else total / np.maximum(1, _weight(party, model))
+
+
+def by_column(facts: PublicFacts, importances: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Return names of features, and of columns that are split by sets, and their importances."""
+    columns, of_sets = facts.layout.columns, facts.layout.in_sets
+    _, first = np.unique(columns, return_index=True)
+    names = [column_of(facts.names[f]) if f in of_sets else facts.names[f] for f in first.tolist()]
+    return names, importances[first]
 
 
 def _weight(party: Party, model: SharedModel) -> np.ndarray:

@@ -33,6 +33,7 @@ from secure_tree.model.ensemble import Ensemble
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.predict import THRESHOLD_BITS
 from secure_tree.prediction.reason_table import SCALE, cover_ratios
+from secure_tree.public.names import column_of
 from secure_tree.public.numerics import MARGIN_SCALE
 
 MOST_POINTS = 10
@@ -53,6 +54,11 @@ def partial_dependence(party: Party, model: SharedModel, feature: str | int, poi
     number = names.index(feature) if isinstance(feature, str) else feature
     if not 0 <= number < len(names):
         raise ConfigError(f"feature must be a number 0 .. {len(names) - 1}, got {number}")
+    if number in model.facts.layout.in_sets:
+        raise ConfigError(
+            f"feature must be a number or a category of its own, and column {column_of(names[number])!r} is split by "
+            "sets of categories: train with a larger max_cat_to_onehot"
+        )
     if not 1 <= len(values) <= MOST_POINTS or not all(map(math.isfinite, values)):
         raise ConfigError(f"points must be 1 to {MOST_POINTS} finite numbers, got {list(points)}")
     if model.ensemble.statistics is None:

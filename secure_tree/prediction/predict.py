@@ -129,7 +129,7 @@ def fix_model(
     bins_of: the layout, if the parties' rows are routed by their bins.
     """
     nodes = ensemble.null.size
-    of_nodes = [ensemble.chosen] if bins_of is None else [_left_bins(bins_of, ensemble, p) for p in (0, 1)]
+    of_nodes = [ensemble.compared] if bins_of is None else [_left_bins(bins_of, ensemble, p) for p in (0, 1)]
     flat = [x.reshape(nodes, x.size // nodes) for x in of_nodes]
     if bins_of is not None and bins_of.vertical:
         flat = [concatenate(flat, axis=1)]
@@ -322,7 +322,7 @@ def threshold_router(
 
     def route(party: Party, trees: Ensemble, places: slice) -> Steps[BShare]:
         t, m = trees.thresholds.shape
-        vectors = [trees.chosen[..., columns_of(layout, p)].reshape(t * m, -1) for p in owners]
+        vectors = [trees.compared[..., columns_of(layout, p)].reshape(t * m, -1) for p in owners]
         parts = yield from _apply_all(party, matrices, vectors)
         return (yield from _below_thresholds(party, reduce(add, parts), trees))
 

@@ -196,6 +196,10 @@ class TrainConfig(BoostingConfig):
     """Bits of a float32 to which joint edges are rounded, 12 to 32. 16 bits keep two to three digits, and merge, for
     example, the years 2016 to 2023.
     """
+    max_cat_to_onehot: int = _parameter(4, "4", ge=1)
+    """Up to so many categories of a column, a split sends one of them one way; beyond, a set of them. A column with
+    more than 256 has one category per split.
+    """
     cuts: dict[str, tuple[float, ...]] | None = _parameter(None)
     """Declared edges of numeric features, {name: ascending values}, which are not searched for: a row goes left if its
     value is below. Public; only with joint edges. At most `max_bin` - 1 for a feature.

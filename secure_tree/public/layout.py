@@ -7,20 +7,27 @@ of block 0, followed for vertical data by those of the others.
 Candidates are numbered in this order: the edges of block 0, feature by feature; those of the others, unless edges are
 joint; the same edges again for features that may be missing, as candidates that send missing values left instead of
 right; and the null split.
+
+A column with more categories than `max_cat_to_onehot` is split by sets. Its categories have a secret order, and the
+last edge of its k-th indicator, in the first block that has the column, stands for the set of the first k + 1
+categories. Its other edges are no candidates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from secure_tree.public.config import Partition, TrainConfig
-from secure_tree.public.names import is_indicator
+from secure_tree.public.names import column_of, is_indicator
 
 LEAST_FLOAT = np.full(1, -np.finfo(np.float32).max)
+# A column with more categories has one category per split: all pairs of categories are compared.
+MOST_ORDERED = 256
 
 
 class Sliceable(Protocol):
@@ -43,7 +50,8 @@ class Layout:
     """The numbers of rows, features (`widths`) and edges per feature (`sizes`) of each block.
 
     optional: each block's features that may be missing, numbered among its own. joint: whether all blocks have the same
-    edges. finer: bins per edge.
+    edges. finer: bins per edge. sets: of each column that is split by sets, the first of its indicators among the
+    features of the table, and the one after the last.
     """
 
     partition: Partition
@@ -53,6 +61,7 @@ class Layout:
     optional: tuple[tuple[int, ...], ...] = ((), ())
     joint: bool = False
     finer: int = 1
+    sets: tuple[tuple[int, int], ...] = ()
 
     @property
     def vertical(self) -> bool:
@@ -87,6 +96,29 @@ class Layout:
     def features_of(self, p: int) -> slice:
         """Return the features of block p among those of the table."""
         return place(p, self.widths) if self.vertical else slice(0, self.feature_count)
+
+    def with_features(self, first: int, end: int) -> list[tuple[int, slice]]:
+        """Return the blocks that have these features of the table, and their places there."""
+        spans = [(p, self.features_of(p)) for p in self.blocks]
+        return [(p, slice(first - s.start, end - s.start)) for p, s in spans if s.start <= first < s.stop]
+
+    @property
+    def in_sets(self) -> np.ndarray:
+        """The features of the table that are indicators of columns split by sets."""
+        return np.concatenate([np.zeros(0, int), *(np.arange(*ends) for ends in self.sets)])
+
+    def own_indicators(self, p: int) -> np.ndarray:
+        """Return which features of block p are indicators of columns split by sets."""
+        start, end = self.features_of(p).start, self.features_of(p).stop
+        return np.array([f - start for f in self.in_sets if start <= f < end], int)
+
+    @property
+    def columns(self) -> np.ndarray:
+        """The number of each feature's column, int[d]; only columns that are split by sets have several features."""
+        starts = np.ones(self.feature_count, int)
+        for first, end in self.sets:
+            starts[first + 1 : end] = 0
+        return np.cumsum(starts) - 1
 
     @property
     def cover(self) -> list[int]:
@@ -143,6 +175,15 @@ class Layout:
         return self.by_candidate(edges)
 
     @property
+    def useful(self) -> np.ndarray:
+        """Whether each candidate except the null split is one, bool[C]: not the further edges of columns with sets."""
+        features = self.candidate_features
+        first = (np.full((self.widths[p], self.sizes[p]), self.vertical or p == 0) for p in self.cutters)
+        last_categories = [end - 1 for _, end in self.sets]
+        sets = self.last_edges & self.by_candidate(list(first)) & ~np.isin(features, last_categories)
+        return np.where(np.isin(features, self.in_sets), sets, True)
+
+    @property
     def last_edges(self) -> np.ndarray:
         """Whether each candidate except the null split is the last edge of its feature, bool[C]."""
         last = [np.arange(self.sizes[p]) == self.sizes[p] - 1 for p in self.cutters]
@@ -151,19 +192,46 @@ class Layout:
         )
 
 
-def lay_out(config: TrainConfig, names: Names, rows: tuple[int, ...]) -> Layout:
-    """Return the layout of blocks with these features and numbers of rows."""
+def lay_out(
+    config: TrainConfig, names: Names, rows: tuple[int, ...], indicators: Sequence[Collection[int]] | None = None
+) -> Layout:
+    """Return the layout of blocks with these features and numbers of rows.
+
+    indicators: of each party's features, those of categories; None: those whose names say so. Columns of owners have
+    one category per split.
+    """
+    sets: list[tuple[int, int]] = []
+    sizes = [edge_count(config, n) for n in rows]
+    if config.joint:
+        sizes = [joint_size(config, names[0], sum(rows))] * len(rows)
+    for p, own in enumerate(names[: 2 if config.partition == "vertical" else 1]):
+        hot = [is_indicator(n) for n in own] if indicators is None else [f in indicators[p] for f in range(len(own))]
+        start = sum(map(len, names[:p]))
+        if found := _runs(own, hot, config.max_cat_to_onehot):
+            sets += [(start + first, start + end) for first, end in found]
+            # An indicator has two bins, even in a block of a single row.
+            sizes = [max(2, n) if config.partition == "horizontal" or q == p else n for q, n in enumerate(sizes)]
     return Layout(
         config.partition,
         rows,
         tuple(len(own) for own in names),
-        (joint_size(config, names[0], sum(rows)),) * len(rows)
-        if config.joint
-        else tuple(edge_count(config, n) for n in rows),
+        tuple(sizes),
         tuple(tuple(f for f, name in enumerate(own) if config.may_miss(name)) for own in names),
         config.joint,
         config.finer(rows[:2]),
+        tuple(sets),
     )
+
+
+def _runs(names: Sequence[str], hot: Sequence[bool], most: int) -> list[tuple[int, int]]:
+    """Return where columns with more than `most` indicators begin and end."""
+    found, start = [], 0
+    for column, run in groupby(zip(names, hot, strict=True), key=lambda each: column_of(each[0]) if each[1] else None):
+        end = start + len(list(run))
+        if column is not None and most < end - start <= MOST_ORDERED:
+            found.append((start, end))
+        start = end
+    return found
 
 
 def edge_count(config: TrainConfig, rows: int) -> int:

@@ -27,6 +27,11 @@ def column_of(name: str) -> str:
     return name.partition(_IS)[0]
 
 
+def category_of(name: str) -> str:
+    """Return the category that an indicator is of."""
+    return name.partition(_IS)[2]
+
+
 def columns_behind(names: Iterable[str], present: Sequence[str]) -> dict[str, list[str]]:
     """Features of a model -> the table's columns behind them, with their categories; [] for a numeric column."""
     columns: dict[str, list[str]] = {}

@@ -44,6 +44,8 @@ COARSEST_HISTOGRAM, COARSEST_WEIGHT = 6, 12
 # s (H + 2 lambda) is at least 2^NODE_HIGH.
 SUM_BITS = 30
 NODE_HIGH = SUM_BITS - 1
+# The bits of the quotients by which categories are ordered.
+ORDER_BITS = 40
 # The ranking of candidates: units of a logarithm per octave; the smallest |u|, in units of the histogram, that differs
 # from 0; and the most windows that this may take.
 LOG_UNIT = 64
@@ -85,6 +87,22 @@ SMALLEST_STEP = 2.0**-10
 
 
 @dataclass(frozen=True)
+class OrderNumerics:
+    """How -G / (H + smoothing) of categories is computed, with H + smoothing in 2^low .. 2^(high + 1).
+
+    early: the bits that a floor removes from G s, and shift those that it removes from G s y. bits: differences of the
+    results are below 2^bits.
+    """
+
+    smoothing: int
+    low: int
+    high: int
+    early: int
+    shift: int
+    bits: int
+
+
+@dataclass(frozen=True)
 class Numerics:
     """Scales in fractional bits; thresholds in units of the histogram scale (see the header).
 
@@ -122,6 +140,16 @@ class Numerics:
     def ranked(self, dealer: bool) -> Numerics:
         """Return the numerics of a search: without a dealer, a product of so many bits takes too many transfers."""
         return self if dealer else replace(self, split=None)
+
+    @property
+    def order(self) -> OrderNumerics:
+        """How the categories of a column are ordered. H is smoothed by lambda and min_child_weight."""
+        high = self.high + 1
+        largest = SUM_BITS + high - self.low
+        early = max(0, largest + RECIPROCAL_BITS - PRODUCT_BITS)
+        product = largest - early + RECIPROCAL_BITS
+        shift = max(1, product - ORDER_BITS)
+        return OrderNumerics(self.min_weight, self.low, high, early, shift, product - shift + 1)
 
     @property
     def margin_bits(self) -> int:

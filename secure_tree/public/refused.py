@@ -35,8 +35,7 @@ OBJECTIVES = {
 PARAMETERS = {
     "comparison": "leave it out; shares are compared in the way that costs least",
     "enable_categorical": "leave it out; columns of pandas' type category are categorical",
-    "max_cat_to_onehot": "leave it out; a split sends one category one way and all others the other way",
-    "max_cat_threshold": "leave it out; a split sends one category one way and all others the other way",
+    "max_cat_threshold": "leave it out; a split may send any number of categories one way",
     "feature_types": "leave it out; columns of pandas' type category are categorical",
     "feature_weights": "every feature is equally likely to be sampled; use colsample_bytree",
     "tree_method": "leave it out; trees are always grown from histograms",

@@ -5,7 +5,8 @@ Rows      a secret bit per row, 1 with probability `subsample` rounded to 2^-15.
           was grown on
 Features  a fraction `colsample_bytree` by a public coin, seeded by the pairing id, which the tokens of both parties
           determine. Of the edges of an indicator only the last is a candidate: it is 1 if any row of the party has the
-          category, and the edges before it split nothing or give the same split
+          category, and the edges before it split nothing or give the same split. A column that is split by sets is
+          one feature
 """
 
 from __future__ import annotations
@@ -42,12 +43,15 @@ def column_samples(context: TrainingContext) -> Samples:
     """Return for every tree the candidates of its features, in ascending order, including the null split."""
     config, facts, layout = context.config, context.facts, context.layout
     features = layout.candidate_features
-    useful = layout.last_edges | ~np.isin(features, facts.indicators)
+    useful = layout.useful & (layout.last_edges | ~np.isin(features, facts.indicators))
     if config.colsample_bytree == 1:
         return [np.append(np.flatnonzero(useful), layout.candidates - 1)] * config.trees
-    count = max(1, int(config.colsample_bytree * layout.feature_count))
-    chosen = (choose(count, layout.feature_count, f"columns {facts.pairing} {tree}") for tree in range(config.trees))
-    return [np.append(np.flatnonzero(useful & np.isin(features, some)), layout.candidates - 1) for some in chosen]
+    columns = layout.columns
+    every = int(columns[-1]) + 1
+    count = max(1, int(config.colsample_bytree * every))
+    chosen = (choose(count, every, f"columns {facts.pairing} {tree}") for tree in range(config.trees))
+    of_candidates = columns[features]
+    return [np.append(np.flatnonzero(useful & np.isin(of_candidates, some)), layout.candidates - 1) for some in chosen]
 
 
 def samples_by_round(context: TrainingContext) -> list[Samples]:

@@ -52,7 +52,7 @@ def cut_bins(party: Party, context: TrainingContext, own: OwnRows) -> Bins:
     """Own rows -> own bins. Stage: setup."""
     layout = context.layout
     if not layout.joint:
-        return own.private_bins(layout, party.rank)
+        return own.private_bins(layout, party.rank).with_indicators(layout.own_indicators(party.rank))
     collected = own.contributed.edges if own.contributed else None
     edges = find_joint(party, context, own) if collected is None else collected
     if edges.shape[1] != layout.sizes[0]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -15,15 +16,24 @@ from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, concatenate, stack
 from secure_tree.data.bins import ORDER_BITS, Bins
 from secure_tree.data.own_rows import Here, OwnRows, labels_of_owners
-from secure_tree.model.ensemble import Ensemble, NodeStatistics, Routes, TreeShares, left_children, winning_edges
+from secure_tree.model.ensemble import (
+    Ensemble,
+    NodeStatistics,
+    Routes,
+    TreeShares,
+    first_of_sets,
+    left_children,
+    winning_edges,
+    winning_features,
+)
 from secure_tree.public.context import TrainingContext
 from secure_tree.setup.continuation import Begun
 from secure_tree.training.validation import Validation, share_validation_rows
-from secure_tree.tree.candidates import Candidates, compare_edges
+from secure_tree.tree.candidates import Candidates, Order, compare_edges
 from secure_tree.tree.grow import grow
 from secure_tree.tree.histogram import share_blocks
 from secure_tree.tree.rows import Rows, TreeRows, local_rows
-from secure_tree.tree.thresholds import EdgeKeys, share_edges
+from secure_tree.tree.thresholds import EdgeKeys, factors, right_sets, share_edges
 from secure_tree.workers.rows import ShardedRows
 from secure_tree.workers.sources import AtWorkers
 
@@ -33,7 +43,7 @@ class Boosting:
     """The state of a training after set-up.
 
     edges: the keys of the candidates' edges. validation: the held-out rows, if any. before: the model that the training
-    continues, if any.
+    continues, if any. orders: for each class, those of the columns that are split by sets, once they are found.
     """
 
     context: TrainingContext
@@ -42,12 +52,14 @@ class Boosting:
     edges: EdgeKeys
     base: AShare
     validation: Validation | None
+    orders: Sequence[tuple[Order, ...]]
     before: Ensemble | None = None
 
     @property
     def matrices(self) -> list[Releasable]:
         """The masked matrices that are kept until the training ends."""
         fixed = [*self.candidates.sums, *self.candidates.sets]
+        fixed += [operand for of_class in self.orders for order in of_class for operand in (order.sums, order.sets)]
         routers = self.validation.routers if self.validation else []
         return [*self.edges.matrices, *self.rows.matrices, *fixed, *(m for router in routers for m in router.matrices)]
 
@@ -70,7 +82,8 @@ def set_up(
         held_out = yield from share_validation_rows(party, context, base, bins.cuts, own)
         if begun:
             held_out.margin = held_out.margin + begun.added_held_out
-    return Boosting(context, rows, candidates, edges, base, held_out, begun.ensemble if begun else None)
+    nothing: list[tuple[Order, ...]] = [()] * context.config.classes
+    return Boosting(context, rows, candidates, edges, base, held_out, nothing, begun.ensemble if begun else None)
 
 
 def _rows(party: Party, context: TrainingContext, base: AShare, bins: Bins, own: OwnRows) -> Steps[Rows]:
@@ -102,7 +115,7 @@ def _boost_class(
 ) -> Steps[list[tuple[TreeShares, TreeRows]]]:
     party.part("gradients")
     started = yield from boosting.rows.start_trees(party, k)
-    context, candidates = boosting.context, boosting.candidates
+    context, candidates = boosting.context, replace(boosting.candidates, orders=boosting.orders[k])
     grown = yield from parallel(
         *(grow(party, context, rows, candidates, sample) for rows, sample in zip(started, samples, strict=True))
     )
@@ -123,15 +136,22 @@ def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[E
     statistics, keys = yield from parallel(
         _statistics(party, trees, boosting.before), boosting.edges.of(party, winning)
     )
-    features = path.features.reshape(count, -1)
+    features = winning_features(layout, winning)
     missing_right = (features ^ missing_left)[:, list(layout.missing)]
+    rights = [right_sets(layout, features, path)] if layout.sets else []
     above_all = path.null.reshape(count).masked(np.tile(left_children(m), len(trees)))
     top = concatenate([keys, above_all.reshape(count, 1)], axis=1)
-    threshold_bits, chosen = yield from parallel(
-        to_ring.steps(party, top), to_ring.steps(party, concatenate([features, missing_right], axis=1))
+    threshold_bits, words = yield from parallel(
+        to_ring.steps(party, top), to_ring.steps(party, concatenate([features, missing_right, *rights], axis=1))
     )
     thresholds = threshold_bits.times(1 << np.arange(ORDER_BITS + 2)).sum(axis=-1)
-    shape = (len(trees), m)
+    shape, d, o = (len(trees), m), layout.feature_count, len(layout.missing)
+    won, right, of_sets, compared = words[:, :d], words[:, d : d + o], words[:, d + o :], None
+    if layout.sets:
+        compared, moved = factors(layout, won, right, of_sets)
+        thresholds = thresholds + moved
+        won, right = (x.map(partial(first_of_sets, layout)) for x in (won, right))
+    chosen = concatenate([won, right], axis=1)
     ensemble = Ensemble(
         sets=path.sets,
         features=path.features,
@@ -141,6 +161,7 @@ def finish(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Steps[E
         leaves=stack([t.leaves for t in trees]),
         base=boosting.base,
         statistics=statistics,
+        factors=None if compared is None else compared.reshape(*shape, -1),
     )
     return boosting.before.then(ensemble) if boosting.before else ensemble
 

@@ -38,7 +38,7 @@ from secure_tree.model.storage import Arrays, read_arrays, reading, unpack_bits,
 
 log = logging.getLogger("sharewood")
 
-FORMAT = 8
+FORMAT = 9
 _WHAT = f"checkpoint of format {FORMAT}"
 _ROLE = "checkpoint"
 _KEY_BYTES = 32

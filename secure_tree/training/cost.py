@@ -14,7 +14,7 @@ from mpc.endpoint import ROUND_PRICE, Audit
 from mpc.errors import ConfigError, SharewoodError
 from mpc.planning import Demand, Rehearsal
 from mpc.shares import BShare
-from secure_tree.agreement.training import check_bins, check_declared, check_validation_rows
+from secure_tree.agreement.training import check_bins, check_declared, check_directions, check_validation_rows
 from secure_tree.data.contributed import Contributed
 from secure_tree.data.contributed_columns import ContributedColumns
 from secure_tree.data.own_rows import Here
@@ -33,6 +33,7 @@ from secure_tree.public.names import is_indicator
 from secure_tree.public.sampling import alike, samples_by_round
 from secure_tree.setup.base_score import settle
 from secure_tree.setup.edges import cut_bins
+from secure_tree.setup.orders import find_orders
 from secure_tree.training.boost import boost_once, finish, set_up
 
 
@@ -91,6 +92,7 @@ class Sizes:
         further = [(joined, rows[0])] if joined else [(names[0], n) for n in more]
         layout = lay_out(config, (*names, *(own for own, _ in further)), (*rows, *(n for _, n in further)))
         check_bins(layout)
+        check_directions(config, every, layout)
         facts = PublicFacts(
             pairing="",
             names=every,
@@ -187,6 +189,8 @@ def plan_training(config: TrainConfig, sizes: Sizes, dealer: bool = True) -> lis
     if config.squared:
         context = context.with_label_scale(1.0)
     boosting = party.run(set_up(party, context, base, bins, own))
+    if layout.sets:
+        boosting.orders = party.run(find_orders(party, context, boosting.rows))
     record("set-up")
     for samples, times in alike(context, samples_by_round(context)):
         grown = party.run(boost_once(party, boosting, samples))

@@ -20,9 +20,11 @@ from secure_tree.public.context import TrainingContext
 from secure_tree.public.objectives import RISING, Metric
 from secure_tree.public.sampling import Samples, alike, samples_by_round, sizes
 from secure_tree.setup.continuation import Begun
+from secure_tree.setup.orders import find_orders
 from secure_tree.training.boost import Boosting, boost_once, finish, set_up
 from secure_tree.training.checkpoint import Attempt
 from secure_tree.training.validation import HELD_OUT, undefined
+from secure_tree.tree.candidates import Order
 from secure_tree.tree.rows import Rows, TreeRows
 
 log = logging.getLogger("sharewood")
@@ -84,6 +86,11 @@ def train(
             boosting.rows.begin(party, margin)
         except WorkersLost as lost:
             _recover(party, boosting, lost)
+        try:
+            _order(party, boosting)
+        except WorkersLost as lost:
+            _recover(party, boosting, lost)
+            _order(party, boosting)
         party.audit.remember(ROWS, *_of_rounds(boosting))
     trees, curve = list[TreeShares](), curves[config.metric]
     if attempt and attempt.margin is not None:
@@ -176,9 +183,19 @@ def _whole_round(party: Party, boosting: Boosting, samples: Samples) -> list[tup
     return grown
 
 
+def _order(party: Party, boosting: Boosting) -> None:
+    """Order the categories of columns that are split by sets, in an audit with its verdict. Rows must have begun."""
+    if boosting.context.layout.sets:
+
+        def program(party: Party, rows: Rows) -> list[tuple[Order, ...]]:
+            return party.run(find_orders(party, boosting.context, rows))
+
+        boosting.orders = party.audit.run(party, program, boosting.rows)
+
+
 def _of_rounds(boosting: Boosting) -> tuple[object, ...]:
     """What stays in memory from round to round."""
-    return boosting.rows, boosting.candidates, boosting.edges
+    return boosting.rows, boosting.candidates, boosting.edges, boosting.orders
 
 
 def _finished(party: Party, boosting: Boosting, trees: list[TreeShares]) -> Ensemble:
@@ -204,6 +221,7 @@ class _Rehearsal(Rehearsal):
     def __init__(self, like: Party, begin: Callable[[Party], Boosting]) -> None:
         super().__init__(like)
         self._boosting = begin(self.party)
+        _order(self.party, self._boosting)
         self._trees = list[TreeShares]()
         self._rounds = dict[tuple[tuple[int, int], ...], Demand]()
 

@@ -6,6 +6,11 @@ Then W[f, b, c] = 1{median of the training values in p's bin b < q's edge c} is 
 is no W for joint edges, which are the edges of both parties, and none for vertical data, where a candidate applies only
 to its owner's bins.
 
+The categories of a column that is split by sets have a secret order (secure_tree/setup/orders.py), and a candidate
+sends the first k + 1 of them left: P[c, k] = 1{category c is among the first k + 1} is kept as shares, likewise. P has
+the part of W there: it multiplies sums by category, and the winner tells the categories that go left, each of which is
+the last bin of an indicator. A row has one category, so that at most one of its indicators is in a left set.
+
 Interaction constraints (secure_tree/public/interactions.py) let a node split on a feature if one of its groups contains
 all features above. Every node has a shared bit per group: that it does. The bits of the root are 1. Those of children
 are their parent's, each <and>ed with whether the group contains the winner's feature, a sum of the winner's one-hot.
@@ -17,8 +22,9 @@ choose one that may not follow: such a split does not last. Groups are public; w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +35,7 @@ from mpc.matrix.fixed_operand import FixedOperand, fix, multiply_fixed
 from mpc.party import Party
 from mpc.rings import Z32
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, concatenate, public_bits
+from mpc.shares import AShare, BShare, S, concatenate, public_bits
 from secure_tree.data.bins import Bins, order_key
 from secure_tree.model.ensemble import winning_edges
 from secure_tree.public.interactions import Interactions
@@ -41,12 +47,23 @@ ALL_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
+class Order:
+    """P of a column as fixed operands over Z_2^32, and transposed over GF(2)."""
+
+    sums: FixedOperand
+    sets: FixedOperand
+
+
+@dataclass(frozen=True)
 class Candidates:
-    """`sums[p]`, `sets[p]`: W for the bins of p as fixed operands over Z_2^32 and GF(2), if any."""
+    """`sums[p]`, `sets[p]`: W for the bins of p as fixed operands over Z_2^32 and GF(2), if any. `orders`: those of the
+    columns that are split by sets.
+    """
 
     layout: Layout
     sums: tuple[FixedOperand, ...] = ()
     sets: tuple[FixedOperand, ...] = ()
+    orders: tuple[Order, ...] = ()
 
 
 def compare_edges(party: Party, bins: Bins, layout: Layout) -> Steps[Candidates]:
@@ -83,13 +100,22 @@ def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) ->
     sums = [(h.cumsum(axis=3) - h)[..., :: layout.finer] for h in values]
     if layout.joint:
         sums = [reduce(add, sums)]
-    if candidates.sums:
-        flat = [h.map(lambda w: w.transpose(2, 0, 1, 3).reshape(w.shape[2], v * s, -1)) for h in values]
-        foreign = yield from parallel(
-            *(multiply_fixed.steps(party, x, operand) for x, operand in zip(flat, candidates.sums, strict=True))
-        )
+    flat = (h.map(lambda w: w.transpose(2, 0, 1, 3).reshape(w.shape[2], v * s, -1)) for h in values)
+    foreign, of_sets = yield from parallel(
+        parallel(*(multiply_fixed.steps(party, x, operand) for operand, x in zip(candidates.sums, flat, strict=False))),
+        parallel(
+            *(
+                multiply_fixed.steps(party, by_category(layout, values, *ends).reshape(1, v * s, -1), order.sums)
+                for ends, order in zip(layout.sets, candidates.orders, strict=True)
+            )
+        ),
+    )
+    if foreign:
         moved = [x.map(lambda w: w.reshape(len(w), v, s, -1).transpose(1, 2, 0, 3)) for x in foreign]
         sums = [sums[0] + moved[1], sums[1] + moved[0]]
+    for ends, of_set in zip(layout.sets, of_sets, strict=True):
+        (p, places), *_ = layout.with_features(*ends)
+        sums[p] = _replaced(sums[p], (..., _cuts(places), -1), of_set.reshape(v, s, -1))
     missing = [h[:, :, list(layout.optional[p]), -1:] for p, h in enumerate(histograms)]
     if not layout.vertical:
         missing = [reduce(add, missing)] * len(missing)
@@ -101,19 +127,55 @@ def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps[lis
     """<one-hot winner>, [v, C + 1] -> the bins of each block that go left, <[v, d_p, bins_p]>. At most one round."""
     layout = candidates.layout
     edges, missing = winning_edges(layout, winner)
+    of_columns = [layout.with_features(*ends) for ends in layout.sets]
+    won = [edges[p][:, _cuts(places), -1] for (p, places), *_ in of_columns]
+    for (p, places), *_ in of_columns:
+        edges[p] = edges[p].map(partial(_without, places=places))
     sets = [_after(edges[0 if layout.joint else p], layout.finer) for p in layout.blocks]
-    if candidates.sets:
-        foreign = yield from parallel(
+    foreign, of_sets = yield from parallel(
+        parallel(
             *(
-                multiply_fixed.steps(party, edges[1 - p].map(lambda b: b.transpose(1, 0, 2)), candidates.sets[p])
-                for p in (0, 1)
+                multiply_fixed.steps(party, edges[1 - p].map(lambda b: b.transpose(1, 0, 2)), operand)
+                for p, operand in enumerate(candidates.sets)
             )
-        )
+        ),
+        parallel(
+            *(multiply_fixed.steps(party, x[None], order.sets) for x, order in zip(won, candidates.orders, strict=True))
+        ),
+    )
+    if foreign:
         sets = [sets[p] ^ foreign[p].map(lambda b: b.transpose(1, 0, 2)) for p in (0, 1)]
+    for blocks, of_set in zip(of_columns, of_sets, strict=True):
+        for p, places in blocks:
+            sets[p] = _replaced(sets[p], (slice(None), places, -1), of_set[0])
     return [
         concatenate([sets[p], missing[:, layout.features_of(p), None]], axis=2) if layout.optional[p] else sets[p]
         for p in layout.blocks
     ]
+
+
+def by_category(layout: Layout, values: list[AShare], first: int, end: int) -> AShare:
+    """[sums by bin] of each block, [v, s, d_p, L_p] -> [sums by category] of a column, [v, s, categories]."""
+    return reduce(add, [values[p][..., places, -1] for p, places in layout.with_features(first, end)])
+
+
+def _cuts(places: slice) -> slice:
+    """Return the places of a column's candidates: all of its indicators but the last."""
+    return slice(places.start, places.stop - 1)
+
+
+def _replaced(x: S, places: Any, part: S) -> S:
+    """Return x with another part."""
+    words = x.map(np.copy)
+    words._words[places] = part._words
+    return words
+
+
+def _without(bits: np.ndarray, places: slice) -> np.ndarray:
+    """Return the winning edges of other features."""
+    others = bits.copy()
+    others[:, places] = 0
+    return others
 
 
 def _after(edges: BShare, finer: int) -> BShare:

@@ -54,8 +54,7 @@ def gradients(
     """
     config, n = context.config, margin.shape[0]
     trees = config.num_parallel_tree
-    derive, kept = _DERIVE.get(config.objective), None
-    steps = derive(party, context, targets.labels[k], targets.weights, margin) if derive else _given(pair)
+    steps, kept = of_every_row(party, context, targets, k, margin, pair), None
     if config.subsample < 1:
         derived, kept = yield from parallel(steps, row_mask(party, config.subsample, trees * n))
     else:
@@ -68,6 +67,14 @@ def gradients(
         return [values] * trees
     kept = kept.reshape(trees, 1, n)
     return list((yield from parallel(*(select.steps(party, kept[t], values) for t in range(trees)))))
+
+
+def of_every_row(
+    party: Party, context: TrainingContext, targets: Targets, k: int, margin: AShare, pair: AShare | None = None
+) -> Steps[AShare]:
+    """Return [g], [h] of class k at the histogram scale, of all rows, [2, n]. Arguments as of `gradients`."""
+    derive = _DERIVE.get(context.config.objective)
+    return derive(party, context, targets.labels[k], targets.weights, margin) if derive else _given(pair)
 
 
 def softmax_gradients(party: Party, context: TrainingContext, targets: Targets, margins: AShare) -> Steps[AShare]:

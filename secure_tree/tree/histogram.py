@@ -42,7 +42,7 @@ class BlockMasks:
 
     block: Block
     histograms: Supply
-    routes: Supply
+    routes: Supply | None = None
 
 
 def share_blocks(party: Party, bins: Bins, layout: Layout, contributed: SharedRows | None = None) -> Steps[list[Block]]:
@@ -99,7 +99,8 @@ def of_blocks(masks: list[BlockMasks], sums: list[AShare]) -> list[AShare]:
 
 def route(party: Party, masks: list[BlockMasks], sets: list[BShare], rows: int) -> Steps[BShare]:
     """<bins that go left> of each block, [v, d_p, bins_p] -> <goes left> of every row, [v, n]. One round."""
-    parts = yield from parallel(*(m.routes.apply(party, sets[m.block.of].reshape(len(sets[0]), -1)) for m in masks))
+    flat = [sets[m.block.of].reshape(len(sets[0]), -1) for m in masks]
+    parts = yield from parallel(*(m.routes.apply(party, x) for m, x in zip(masks, flat, strict=True) if m.routes))
     left = np.zeros((len(sets[0]), rows), np.uint8)
     for m, part in zip(masks, parts, strict=True):
         left[:, m.block.rows] ^= part.bits

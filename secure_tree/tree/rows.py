@@ -16,7 +16,7 @@ from mpc.arithmetic.bits import and_bits, select
 from mpc.arithmetic.fixed_factor import FixedValues, fix_values, select_fixed
 from mpc.matrix.interface import Releasable
 from mpc.party import Party
-from mpc.rings import Z64, integers
+from mpc.rings import Z32, Z64, integers
 from mpc.rounding.widening import widen
 from mpc.rounds import Steps, parallel
 from mpc.shares import AShare, BShare, S, concatenate, public_bits, stack
@@ -30,7 +30,7 @@ from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE, WEIGHT_INPUT_SCALE
 from secure_tree.tree import checks
 from secure_tree.tree.checks import Landed
-from secure_tree.tree.gradients import Targets, gradients, softmax_gradients
+from secure_tree.tree.gradients import Targets, gradients, of_every_row, softmax_gradients
 from secure_tree.tree.histogram import Block, BlockMasks, histograms, of_blocks, route, take_masks
 
 
@@ -78,6 +78,12 @@ class Rows(Protocol):
     def recover(self, party: Party) -> None:
         """Restore the state at the end of the last complete round after WorkersLost."""
 
+    def first_sums(self, party: Party) -> Steps[list[AShare]]:
+        """Return sums by bin of the gradients at the first margin, for each block uint32 [classes, 2, d_p, bins_p].
+
+        They are those of all rows, whatever `subsample` is. The rows must have begun, and columns be split by sets.
+        """
+
     def start_round(self, party: Party) -> Steps[None]:
         """Compute what the trees of a round share: under softmax the gradients of all classes."""
 
@@ -89,7 +95,8 @@ class Rows(Protocol):
 class LocalRows:
     """Implements `Rows` with masked matrices of both parties' bins, targets, and [margin] of each class.
 
-    pairs: under softmax, [g] and [h] of every class at the start of the round.
+    pairs: under softmax, [g] and [h] of every class at the start of the round. first: the first margin, if columns are
+    split by sets.
     """
 
     context: TrainingContext
@@ -97,6 +104,7 @@ class LocalRows:
     targets: Targets
     margins: list[AShare]
     pairs: AShare | None = None
+    first: AShare | None = None
 
     @property
     def margin(self) -> AShare:
@@ -115,6 +123,20 @@ class LocalRows:
     @property
     def matrices(self) -> Sequence[Releasable]:
         return [matrix for block in self.blocks for matrix in (block.columns, block.lines)]
+
+    def first_sums(self, party: Party) -> Steps[list[AShare]]:
+        context, margins = self.context, self.first
+        assert margins is not None, "columns are split by sets"
+        classes, pairs = range(context.config.classes), None
+        if context.config.softmax:
+            pairs = yield from softmax_gradients(party, context, self.targets, margins)
+        of = [None if pairs is None else pairs[k] for k in classes]
+        each = (of_every_row(party, context, self.targets, k, margins[k], of[k]) for k in classes)
+        values = stack([pair.narrow(Z32) for pair in (yield from parallel(*each))])
+        vectors = values.shape[0] * values.shape[1]
+        masks = [BlockMasks(b, b.columns.supply(party, vectors)) for b in self.blocks]
+        sums = yield from histograms(party, masks, values)
+        return of_blocks(masks, sums)
 
     def start_round(self, party: Party) -> Steps[None]:
         if self.context.config.softmax:
@@ -227,7 +249,8 @@ def local_rows(
         # The first margins are equal in all rows, so without this the shares that `truncate` rounds are not random.
         targets = replace(targets, labels=rerandomise(party, targets.labels))
     first = first_margin(base, context, context.layout.row_count) + offsets_of(party, context, context.layout, table)
-    return LocalRows(context, blocks, targets, [first[k] for k in range(len(first))])
+    margins = [first[k] for k in range(len(first))]
+    return LocalRows(context, blocks, targets, margins, first=first if context.layout.sets else None)
 
 
 def share_targets(party: Party, context: TrainingContext, table: Table) -> Targets:

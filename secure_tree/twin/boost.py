@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +18,17 @@ from secure_tree.public.layout import Layout, Names, known_edges, lay_out
 from secure_tree.public.numerics import Numerics, Size, plan_numerics
 from secure_tree.twin.joint import pooled_edges
 from secure_tree.twin.losses import derivatives
-from secure_tree.twin.search import Coins, PlainCandidates, bounded, followers, hold, keys, lasting, soft_threshold
+from secure_tree.twin.search import (
+    Coins,
+    PlainCandidates,
+    bounded,
+    followers,
+    hold,
+    keys,
+    lasting,
+    order,
+    soft_threshold,
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +75,8 @@ class PlainData:
             edges = pooled_edges(plain, masses, layout.sizes[0], config.edge_bits, fixed)
             bins = tuple(Bins(x, edges, edges) for x in plain)
         else:
-            bins = tuple(make_bins(x, size, layout.finer) for x, size in zip(plain, layout.sizes, strict=True))
+            cut = (make_bins(x, size, layout.finer) for x, size in zip(plain, layout.sizes, strict=True))
+            bins = tuple(b.with_indicators(layout.own_indicators(p)) for p, b in enumerate(cut))
         named = names if layout.vertical else names[:1]
         directions = np.array(config.directions(sum(named, ())))[layout.candidate_features]
         found = interactions(config, named)
@@ -76,6 +87,19 @@ class PlainData:
     def rows(self) -> tuple[int, ...]:
         """The numbers of rows of the blocks that make up the table."""
         return tuple(self.layout.rows[p] for p in self.layout.cover)
+
+    def ordered(self, numerics: Numerics, values: np.ndarray) -> PlainData:
+        """Return the data with the categories of columns ordered by integers [g, h], [s, n]."""
+        blocks = self.histograms(values, np.ones((1, values.shape[1]), bool))
+        orders, layout = [], self.layout
+        for ends in layout.sets:
+            found = [blocks[p][0, :2, places, layout.present(p) - 1] for p, places in layout.with_features(*ends)]
+            orders.append(order(numerics, np.sum(found, axis=0)))
+        return self.with_orders(orders)
+
+    def with_orders(self, orders: Sequence[np.ndarray]) -> PlainData:
+        """Return the data with these P of columns that are split by sets."""
+        return replace(self, candidates=replace(self.candidates, orders=tuple(orders)))
 
     def histograms(self, values: np.ndarray, at_node: np.ndarray) -> list[np.ndarray]:
         """values int[s, n] and rows of the nodes bool[v, n] -> [v, s, d_p, bins_p] for all blocks."""
@@ -123,7 +147,7 @@ def grow(
     `coins` has those of each level for the candidates of the sample.
     """
     null = data.layout.candidates - 1
-    edges = np.arange(null) if sample is None else sample[:-1]
+    edges = np.flatnonzero(data.layout.useful) if sample is None else sample[:-1]
     nodes = [np.ones((1, values.shape[1]), bool)]
     winners: list[int] = []
     for _, of_level in zip(range(config.max_depth), coins, strict=False):
@@ -201,7 +225,12 @@ class PlainEnsemble:
         """Rows of the whole table, float[m, d] -> margins by the thresholds of the trees, float64[m]."""
         features = features.astype(np.float32)
         out = np.full(len(features), self.base)
-        candidates = self.data.candidates
+        candidates, layout = self.data.candidates, self.data.layout
+        # What goes right of sets, by candidate.
+        rights = np.zeros((len(candidates.thresholds), layout.feature_count), bool)
+        for number in {int(w) for tree in self.trees for w in tree.winner}:
+            if found := candidates.cut_of(number):
+                rights[number, slice(*layout.sets[found[0]])] = candidates.orders[found[0]][:, found[1]] == 0
         for tree in self.trees:
             node = np.zeros(len(features), np.int64)
             for _ in range(self.config.max_depth):
@@ -209,7 +238,9 @@ class PlainEnsemble:
                 null = winner == len(candidates.thresholds)
                 safe = np.where(null, 0, winner)
                 value = features[np.arange(len(features)), candidates.features[safe]]
-                cut = np.where(np.isnan(value), candidates.missing_left[safe], value < candidates.thresholds[safe])
+                in_set = (rights[safe] & (features == 1)).any(axis=1)
+                below = np.where(rights[safe].any(axis=1), ~in_set, value < candidates.thresholds[safe])
+                cut = np.where(np.isnan(value), candidates.missing_left[safe], below)
                 left = np.where(null, (node > 0) & (node % 2 == 1), cut)
                 node = 2 * node + np.where(left, 1, 2)
             out += tree.leaves[node - len(tree.winner)]
@@ -221,6 +252,7 @@ def train(
     labels: tuple[np.ndarray, ...],
     config: TrainConfig,
     rng: np.random.Generator,
+    names: Names | None = None,
 ) -> PlainEnsemble:
     """Train the twin on two classes or on numbers, with all features and without weights.
 
@@ -228,7 +260,7 @@ def train(
     histogram scale.
     """
     assert config.classes == config.colsample_bytree == 1, "what the docstring says"
-    data = PlainData.of(tables, config)
+    data = PlainData.of(tables, config, names)
     y = np.concatenate(labels).astype(float)
     base = config.base_margin if config.base_score is not None else _base_margin(config, y)
     scale = 1.0
@@ -240,14 +272,16 @@ def train(
     unit = PublicFacts("", (), data.layout, math.ldexp(1.0, ceil_log2(largest)) if largest else 1.0, power=config.power)
     numerics = plan_numerics(config, Size(data.rows, margin_unit=scale, hessian_unit=unit.power_unit))
     margin = np.full(len(y), base / scale)
-    trees, margins = [], []
+    trees, margins = list[PlainTree](), list[np.ndarray]()
     for _ in range(config.n_estimators):
         g, h = (x / unit.power_unit for x in derivatives(config, margin, y / scale))
         rows = [np.ones(len(y)) / (1 << numerics.histogram_scale)] if config.min_child_samples > 1 else []
         exact = np.stack([g, h, *rows]) * (1 << numerics.histogram_scale)
         values = np.floor(exact + rng.random(exact.shape) * (exact != np.round(exact))).astype(np.int64)
+        if not trees:
+            data = data.ordered(numerics, values)
         for _ in range(config.num_parallel_tree):
-            coins = draw_coins(numerics, config.max_depth, data.layout.candidates - 1, rng)
+            coins = draw_coins(numerics, config.max_depth, int(data.layout.useful.sum()), rng)
             kept = rng.random(len(y)) < config.subsample if config.subsample < 1 else True
             tree = grow(data, config, numerics, np.where(kept, values, 0), coins)
             margin = margin + tree.leaves[tree.leaf]

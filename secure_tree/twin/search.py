@@ -19,12 +19,14 @@ from secure_tree.public.numerics import FINER_SIDE, LOG_UNIT, NODE_HIGH, STEP_SC
 class PlainCandidates:
     """The candidates of a node.
 
-    foreign[p]: W, int64[d, L_p, K_q] of 0 and 1, for bins of p and edges of q, if any. thresholds: float32[C].
+    foreign[p]: W, int64[d, L_p, K_q] of 0 and 1, for bins of p and edges of q, if any. thresholds: float32[C]. orders:
+    P, int64[categories, categories - 1] of 0 and 1, of every column that is split by sets.
     """
 
     layout: Layout
     foreign: tuple[np.ndarray, ...]
     thresholds: np.ndarray
+    orders: tuple[np.ndarray, ...] = ()
 
     @classmethod
     def of(cls, bins: tuple[Bins, ...], layout: Layout) -> PlainCandidates:
@@ -38,6 +40,13 @@ class PlainCandidates:
     def features(self) -> np.ndarray:
         """The feature of each candidate except the null split, int[C]."""
         return self.layout.candidate_features
+
+    def cut_of(self, winner: int) -> tuple[int, int] | None:
+        """Return the number of the set-split column of a candidate, and its cut; None for any other candidate."""
+        if winner >= len(self.thresholds):
+            return None
+        feature = int(self.features[winner])
+        return next(((g, feature - a) for g, (a, b) in enumerate(self.layout.sets) if a <= feature < b), None)
 
     @property
     def missing_left(self) -> np.ndarray:
@@ -55,6 +64,10 @@ class PlainCandidates:
         if self.foreign:
             moved = [np.einsum("vsdb,dbc->vsdc", h, w) for h, w in zip(values, self.foreign, strict=True)]
             sums = [sums[0] + moved[1], sums[1] + moved[0]]
+        for ends, order in zip(layout.sets, self.orders, strict=True):
+            (p, places), *_ = blocks = layout.with_features(*ends)
+            by_category = sum(values[q][:, :, there, -1] for q, there in blocks)
+            sums[p][:, :, places.start : places.stop - 1, -1] = by_category @ order
         missing = [h[:, :, list(layout.optional[p]), -1:] for p, h in enumerate(histograms)]
         if not layout.vertical:
             missing = [missing[0] + missing[1]] * 2
@@ -71,6 +84,8 @@ class PlainCandidates:
                 optional = list(layout.optional[p])
                 edges = own[p][0].copy()
                 edges[optional] |= copies[p][0]
+                if cut := self.cut_of(winner):
+                    edges[:] = False
                 for feature, edge in np.argwhere(edges):
                     for q in (0, 1) if layout.joint else (p,):
                         sets[q][feature, : edge * layout.finer] = True
@@ -78,6 +93,9 @@ class PlainCandidates:
                         sets[1 - p][feature, : layout.present(1 - p)] = self.foreign[1 - p][feature, :, edge] == 1
                 for q in (p,) if layout.vertical else (0, 1):
                     sets[q][optional, -1] |= copies[p][0].any(axis=1)
+            if cut:
+                for q, places in layout.with_features(*layout.sets[cut[0]]):
+                    sets[q][places, layout.present(q) - 1] = self.orders[cut[0]][:, cut[1]] == 1
         return sets
 
 
@@ -215,6 +233,17 @@ def followers(interactions: Interactions, winners: list[int]) -> np.ndarray:
     for node, winner in enumerate(winners):
         groups += [groups[node] & of_candidates[winner]] * 2
     return (np.stack(groups)[:, None] & of_candidates).any(axis=2)
+
+
+def order(numerics: Numerics, sums: np.ndarray) -> np.ndarray:
+    """[G, H] by category, int64[2, categories] -> P, as `secure_tree.setup.orders`."""
+    plan, count = numerics.order, sums.shape[1]
+    u, s = normalise(sums[1] + plan.smoothing, plan.low, plan.high)
+    keys = -((sums[0] * s >> plan.early) * invert(u) >> plan.shift)
+    rank = np.empty(count, np.int64)
+    # Of equal keys, the last comes first.
+    rank[np.lexsort((-np.arange(count), keys))] = np.arange(count)
+    return (rank[:, None] <= np.arange(count - 1)).astype(np.int64)
 
 
 def hold(ways: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -85,6 +85,14 @@ class ShardedRows:
         self.own.open()
         self._begin(party)
 
+    def first_sums(self, party: Party) -> Steps[list[AShare]]:
+        answers = yield from ask(party, _first_sums, planned="setup")
+        layout = self.context.layout
+        shapes = [(self.context.config.classes, 2, layout.widths[p], layout.bins(p)) for p in layout.blocks]
+        scale = self.context.numerics.histogram_scale
+        zeros = [AShare(np.zeros(shape, U32), party.rank, scale) for shape in shapes]
+        return [sum([each[p] for each in answers], start=none) for p, none in enumerate(zeros)]
+
     def start_round(self, party: Party) -> Steps[None]:
         if self.context.config.softmax:
             yield from ask(party, _start_round)
@@ -239,6 +247,10 @@ def _begin(
 def _rehearsed(bins: Bins, rows: int) -> Table:
     """Return rows for a rehearsal, all of them at the first cuts."""
     return Table(np.broadcast_to(bins.cuts[:, 0], (rows, len(bins.cuts))), ())
+
+
+def _first_sums(party: Party, kept: Kept) -> list[AShare]:
+    return party.run(kept[_ROWS].first_sums(party))
 
 
 def _start_round(party: Party, kept: Kept) -> None:

@@ -1,7 +1,9 @@
 """A secure training between two threads, with everything that its observer sees opened."""
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from unittest import mock
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.numerics import MARGIN_SCALE
 from secure_tree.public.sampling import column_samples
+from secure_tree.setup.orders import find_orders
 from secure_tree.twin.boost import PlainData, grow
 
 
@@ -38,7 +41,7 @@ class Seen:
 class Training:
     """A training. trees: by rounds. base: the margin before the first tree, float64[classes].
 
-    dealer: whether it had one.
+    dealer: whether it had one. orders: for each class, P of the columns that are split by sets.
     """
 
     config: TrainConfig
@@ -50,6 +53,7 @@ class Training:
     results: list
     parties: list
     dealer: bool
+    orders: list
 
     @property
     def facts(self):
@@ -66,9 +70,10 @@ class Training:
     def twins(self):
         """Grow the twin's trees on the same gradients and samples of features."""
         samples = column_samples(self.context)
+        of_classes = [self.data.with_orders(orders) for orders in self.orders]
         return [
-            grow(self.data, self.config, self.numerics, seen.values, seen.coins, sample)
-            for seen, sample in zip(self.trees, samples, strict=True)
+            grow(data, self.config, self.numerics, seen.values, seen.coins, sample)
+            for seen, sample, data in zip(self.trees, samples, itertools.cycle(of_classes), strict=False)
         ]
 
 
@@ -136,7 +141,7 @@ def train_both(
     config = TrainConfig.of(**parameters)
     kind = SecureXGBClassifier if config.logistic else SecureXGBRegressor
     models, shares, masks = [None, None], ([], []), ([], [])
-    contexts, dealers = {}, {}
+    contexts, dealers, found = {}, {}, {}
     lines, contributions = contributing({} if given else owners or {})
 
     def job(party):
@@ -159,8 +164,13 @@ def train_both(
         models[party.rank] = model
         return then(model, party) if then else None
 
+    def recorded(party, context, rows):
+        found[party.rank] = yield from find_orders(party, context, rows)
+        return found[party.rank]
+
     try:
-        results, parties = run_both(with_workers(job, workers, source) if workers else job, source=source)
+        with mock.patch("secure_tree.training.train.find_orders", recorded):
+            results, parties = run_both(with_workers(job, workers, source) if workers else job, source=source)
     finally:
         for line in (*lines[0].values(), *lines[1].values()):
             line.close()
@@ -183,7 +193,7 @@ def train_both(
     config = models[0].config
     facts = models[0].model.facts
     names = tuple(facts.names[facts.layout.features_of(p)] for p in (0, 1))
-    if owners:
+    if owners and plain is None:
         every = [np.asarray(X) for X in (*tables, *(owners[name][0] for name in sorted(owners)))]
         first, *others = (np.delete(X, held_rows(config, len(X)), axis=0) for X in every)
         if config.partition == "vertical":
@@ -194,4 +204,10 @@ def train_both(
     data = PlainData.of(plain or tables, config, names)
     base = opened([model.model.ensemble.base for model in models]) / 2**MARGIN_SCALE - facts.margin_offset
     context = contexts.get(0) or TrainingContext(config, facts)
-    return Training(config, data, context, trees, base, models, results, parties, dealers[0])
+    # Each party has its share of an operand.
+    orders = [
+        [(a.sets.own ^ b.sets.own)[0].T.astype(np.int64) for a, b in zip(*of_class, strict=True)]
+        for of_class in zip(*found.values(), strict=True)
+    ] or [()] * config.classes
+    data = data.with_orders(orders[0])
+    return Training(config, data, context, trees, base, models, results, parties, dealers[0], orders)

@@ -14,7 +14,7 @@ import pandas as pd
 import typer
 
 from mpc.party import Party
-from secure_tree.prediction.importance import KINDS, feature_importance
+from secure_tree.prediction.importance import KINDS, by_column, feature_importance
 from secure_tree.public.config import Importance
 from sharewood.commands.options import Config, Json, PartyName, one_of
 from sharewood.job.config import HostsConfig
@@ -66,7 +66,8 @@ def reveal_importance(
     def program(party: Party) -> ImportanceReport:
         with party.stage("importance"):
             values = feature_importance(party, model, kind)
-        ranked = sorted(zip(model.facts.names, values.tolist(), strict=True), key=lambda pair: -pair[1])
+        names, of_columns = by_column(model.facts, values)
+        ranked = sorted(zip(names, of_columns.tolist(), strict=True), key=lambda pair: -pair[1])
         run = Run.now(model.facts.pairing, model=config.party(name).model)
         return ImportanceReport(PartyCosts.of(party, name), run=run, kind=kind, importance=dict(ranked))
 

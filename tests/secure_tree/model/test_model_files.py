@@ -65,13 +65,13 @@ def test_no_damaged_file_is_another_model(models, tmp_path, name, load, count):
 def test_a_half_of_another_version_is_named(models, tmp_path):
     facts, arrays = models[0].pack()
     write_arrays(tmp_path / "half.npz", {**facts, "format": 3}, arrays)
-    with pytest.raises(DataError, match=r"half.npz: model format 3, this Sharewood reads 14"):
+    with pytest.raises(DataError, match=r"half.npz: model format 3, this Sharewood reads 15"):
         SharedModel.load(tmp_path / "half.npz")
 
 
 def test_a_revealed_model_is_no_half(models, tmp_path):
     write_arrays(tmp_path / "plain.json", *models[1].pack())
-    with pytest.raises(DataError, match="model format 7, this Sharewood reads 14"):
+    with pytest.raises(DataError, match="model format 8, this Sharewood reads 15"):
         SharedModel.load(tmp_path / "plain.json")
     write_arrays(tmp_path / "half.json", *models[0].pack())
     with pytest.raises(DataError, match=r"not a revealed model file of format 7 \(it has no entry 'revealed'\)$"):

@@ -179,7 +179,7 @@ OLD_FACTS = np.array('{"format": 3, "pairing": "p", "own": "o"}')
         (
             "round_00001.npz",
             lambda path: path.write_bytes(pickle.dumps([1])),
-            "not a checkpoint of format 8",
+            "not a checkpoint of format 9",
         ),
         ("round_00001.npz", lambda path: np.savez(path, facts=OLD_FACTS), "from an older version"),
         ("round_00005.npz", lambda path: shutil.copy(path.with_name("round_00003.npz"), path), "is round 3, renamed"),
