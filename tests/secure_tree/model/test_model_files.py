@@ -74,7 +74,7 @@ def test_a_revealed_model_is_no_half(models, tmp_path):
     with pytest.raises(DataError, match="model format 8, this Sharewood reads 15"):
         SharedModel.load(tmp_path / "plain.json")
     write_arrays(tmp_path / "half.json", *models[0].pack())
-    with pytest.raises(DataError, match=r"not a revealed model file of format 7 \(it has no entry 'revealed'\)$"):
+    with pytest.raises(DataError, match=r"not a revealed model file of format 8 \(it has no entry 'revealed'\)$"):
         PlainModel.load(tmp_path / "half.json")
 
 

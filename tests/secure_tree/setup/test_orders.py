@@ -118,6 +118,7 @@ def test_with_and_without_dealer_and_workers(partition, workers, source):
         {"reg_lambda": 0.0, "min_child_weight": 0.0},
         {"subsample": 0.7, "colsample_bytree": 0.7, "n_estimators": 4},
         {"max_bin": "exact"},
+        {"num_parallel_tree": 2, "subsample": 0.6, "objective": "multi:ova", "num_class": 3},
         {"interaction_constraints": [["x", "city"]]},
         {"monotone_constraints": {"x": 1}},
     ],
