@@ -308,18 +308,22 @@ def _words(plain: PlainModel, optional: tuple[int, ...], unit: float) -> list[np
     if plain.rights is not None:
         of_sets = np.isin(plain.features, [first for first, _ in plain.sets])
         keys = np.where(of_sets, (plain.rights.sum(axis=-1) - 1) * ZERO + ONE, keys)
-    one_hot = plain.features[..., None] == np.arange(len(plain.names))
-    missing_right = one_hot[..., list(optional)] & ~plain.missing_left[..., None]
     leaves = plain.leaves.copy()
     leaves[: len(plain.base_margins)] += np.array(plain.base_margins)[:, None]
-    chosen = np.concatenate([one_hot, missing_right], axis=-1).astype(np.int64)
     covers = np.rint(np.ldexp(plain.covers / np.maximum(plain.covers[:, :1], 1e-300), COVER_BITS)).astype(np.int64)
-    return [keys, chosen, np.round(leaves / unit * (1 << MARGIN_SCALE)).astype(np.int64), covers]
+    leaf_words = np.round(leaves / unit * (1 << MARGIN_SCALE)).astype(np.int64)
+    return [keys, _chosen(plain, optional), leaf_words, covers]
+
+
+def _chosen(plain: PlainModel, optional: tuple[int, ...]) -> np.ndarray:
+    one_hot = plain.features[..., None] == np.arange(len(plain.names))
+    missing_right = one_hot[..., list(optional)] & ~plain.missing_left[..., None]
+    return np.concatenate([one_hot, missing_right], axis=-1).astype(np.int64)
 
 
 def _factors(plain: PlainModel, optional: tuple[int, ...]) -> np.ndarray:
     """Return `Ensemble.factors`, int64[T, m, d + o]."""
-    _, factors, *_ = _words(plain, optional, 1.0)
+    factors = _chosen(plain, optional)
     assert plain.rights is not None, "there are columns that are split by sets"
     for first, _ in plain.sets:
         mine = plain.features == first

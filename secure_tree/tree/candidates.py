@@ -166,9 +166,9 @@ def _cuts(places: slice) -> slice:
 
 def _replaced(x: S, places: Any, part: S) -> S:
     """Return x with another part."""
-    words = x.map(np.copy)
-    words._words[places] = part._words
-    return words
+    copy = x.map(np.copy)
+    copy._words[places] = part._words
+    return copy
 
 
 def _without(bits: np.ndarray, places: slice) -> np.ndarray:

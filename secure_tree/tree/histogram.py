@@ -99,8 +99,8 @@ def of_blocks(masks: list[BlockMasks], sums: list[AShare]) -> list[AShare]:
 
 def route(party: Party, masks: list[BlockMasks], sets: list[BShare], rows: int) -> Steps[BShare]:
     """<bins that go left> of each block, [v, d_p, bins_p] -> <goes left> of every row, [v, n]. One round."""
-    flat = [sets[m.block.of].reshape(len(sets[0]), -1) for m in masks]
-    parts = yield from parallel(*(m.routes.apply(party, x) for m, x in zip(masks, flat, strict=True) if m.routes))
+    routed = [(m.routes, sets[m.block.of].reshape(len(sets[0]), -1)) for m in masks]
+    parts = yield from parallel(*(routes.apply(party, x) for routes, x in routed if routes is not None))
     left = np.zeros((len(sets[0]), rows), np.uint8)
     for m, part in zip(masks, parts, strict=True):
         left[:, m.block.rows] ^= part.bits

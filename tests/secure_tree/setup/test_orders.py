@@ -211,12 +211,12 @@ def test_a_model_is_continued_with_the_same_orders(partition):
     given = divided(frame, (margin > 0).astype(float), partition)
     first = train_both(**given, **SMALL)
     more = train_both(**given, before=[m.model for m in first.models], **SMALL)
+    check(more, 2, before=first)
     half = more.models[0].model
     assert half.rounds == 4 and half.ensemble.factors.shape == half.ensemble.chosen.shape
-    rows = given["tables"]
-    ours = np.concatenate(predict(more, rows, method="thresholds")[0])
     if partition == "vertical":
-        assert np.abs(ours - more.trees[-1].margins).max() < 1e-4
+        margins = np.concatenate(predict(more, given["tables"], method="thresholds")[0])
+        assert np.abs(margins - more.trees[-1].margins).max() < 1e-4
     ranks = [np.argsort(P.sum(axis=1)) for P in (first.orders[0][0], more.orders[0][0])]
     assert (ranks[0] == ranks[1]).mean() > 0.7, "only coins of rounding differ"
 
