@@ -61,8 +61,9 @@ def from_library(model: Any, names: Sequence[str] | None = None) -> PlainModel:
     Parameters
     ----------
     model : estimator or Booster
-        Numeric splits only. A forest that averages probabilities of two classes predicts that of the second one as a
-        number; one of more classes cannot be shared.
+        Numeric splits only, but for models of XGBoost 3.1 or newer on columns of type `category`. A forest that
+        averages probabilities of two classes predicts that of the second one as a number; one of more classes cannot be
+        shared.
     names : sequence of str, optional
         The names of the features, by default those with which the model was fitted.
 

@@ -1,1 +1,1 @@
-"""On shares, before the first tree: joint edges, orders of categories, the base score, the margins of an earlier model."""
+"""On shares, before the first tree: joint edges, orders of categories, base score, margins of an earlier model."""
