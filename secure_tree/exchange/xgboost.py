@@ -48,7 +48,8 @@ def to_xgboost(model: PlainModel) -> dict[str, Any]:
 
     Names are omitted if XGBoost would refuse them: if one contains a bracket or <, or appears twice, which is possible
     for vertical data. A multi:ova model becomes multi:softmax, with the same margins and classes. A column that is
-    split by sets is a categorical feature, with the names of its categories, which XGBoost reads from 3.1 on.
+    split by sets is a categorical feature, with the names of its categories, which XGBoost reads from 3.1 on; if some
+    are not ASCII, without names: then a table must have its categories in the order of the model's.
     """
     columns = _Columns.of(model)
     d, count, classes = len(columns.names), len(model.leaves), len(model.base_margins)
@@ -116,16 +117,22 @@ class _Columns:
         return cls(names, sets, np.searchsorted(kept, np.arange(len(model.names)), side="right") - 1, model.names)
 
     @classmethod
-    def read(cls, names: tuple[str, ...], encoded: list[dict[str, Any]]) -> _Columns:
-        """Return the columns of a model with these categories, which XGBoost keeps since 3.1. Raises ValueError."""
+    def read(cls, names: tuple[str, ...], encoded: list[dict[str, Any]], source: str) -> _Columns:
+        """Return the columns of a model with these categories, which XGBoost keeps since 3.1. Raises DataError,
+        ValueError.
+        """
         if encoded and len(encoded) != len(names):
             raise ValueError("categories of other features")
         features, sets = list[str](), list[tuple[int, int] | None]()
         for name, own in zip(names, encoded or [{"values": []}] * len(names), strict=True):
             texts = [str(value) for value in own["values"]]
             if "offsets" in own:
-                whole, ends = np.array(own["values"], np.int8).tobytes(), own["offsets"]
-                texts = [whole[start:end].decode() for start, end in pairwise(ends)]
+                if min(own["values"], default=0) < 0:
+                    raise DataError(
+                        f"{source}: categories must have ASCII names, column {name!r} has others: rename them"
+                    )
+                whole, ends = bytes(own["values"]).decode("ascii"), own["offsets"]
+                texts = [whole[start:end] for start, end in pairwise(ends)]
             sets.append((len(features), len(features) + len(texts)) if texts else None)
             features += [indicator(name, text) for text in texts] or [name]
         number = np.repeat(np.arange(len(names)), [1 if ends is None else ends[1] - ends[0] for ends in sets])
@@ -142,8 +149,11 @@ class _Columns:
         return np.searchsorted(self.number, np.arange(len(self.names)))
 
     def categories(self) -> dict[str, Any]:
-        """Return the names of all categories as XGBoost keeps them: texts one after the other, and where they end."""
-        if not any(self.sets):
+        """Return the names of all categories as XGBoost keeps them: texts one after the other, and where they end.
+
+        XGBoost 3.2 misreads names that are not ASCII. Without any, it takes categories by their numbers.
+        """
+        if not any(self.sets) or not all(name.isascii() for name in self.indicators):
             return {}
         encoded, order, counts = list[dict[str, Any]](), list[int](), [0]
         for ends in self.sets:
@@ -238,7 +248,7 @@ def from_xgboost(document: dict[str, Any], source: str) -> PlainModel:
         if d > MOST_FEATURES:
             raise DataError(f"{source}: a model can have at most {MOST_FEATURES} features to be shared, got {d}")
         names = tuple(str(n) for n in learner.get("feature_names") or [f"f{i}" for i in range(d)])
-        columns = _Columns.read(names, booster["model"].get("cats", {}).get("enc", []))
+        columns = _Columns.read(names, booster["model"].get("cats", {}).get("enc", []), source)
         model = _best(booster["model"], learner)
         trees = _by_round(model, classes)
         if not trees:

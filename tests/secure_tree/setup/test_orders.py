@@ -10,7 +10,7 @@ import xgboost
 from sklearn.metrics import roc_auc_score
 
 from mpc.checks.verdict import begin as audit
-from mpc.errors import ConfigError
+from mpc.errors import ConfigError, DataError
 from protocols.testing.two_parties import dealt, made_by_both, run_both, with_workers
 from secure_tree import SecureXGBClassifier
 from secure_tree.data.categories import expand
@@ -398,3 +398,17 @@ def test_quotients_fit_the_arithmetic(rows, parameters):
     keys = -G / (H + order.smoothing)
     apart = np.abs(keys[:, None] - keys) > 1e-3 * np.abs(keys).max()
     assert ((rank[:, None] > rank) == (keys[:, None] > keys))[apart].all()
+
+
+def test_names_beyond_ascii_are_exported_as_numbers():
+    frame, margin = cities(100, seed=23)
+    frame["city"] = frame["city"].cat.rename_categories({"c0": "Zürich", "c1": "a=b", "c2": "x <z>"})
+    training = train_both(**divided(frame, (margin > 0).astype(float), "horizontal"), **SMALL)
+    plain = run_both(lambda p: reveal_model(p, training.models[p.rank].model, 0))[0][0]
+    booster = xgboost.Booster(model_file=bytearray(json.dumps(to_xgboost(plain)).encode()))
+    theirs = booster.predict(xgboost.DMatrix(frame, enable_categorical=True), output_margin=True)
+    ours = np.concatenate(predict(training, (frame[:CUT], frame[CUT:]), method="thresholds")[0])
+    assert np.abs(theirs - ours).max() < 1e-5
+    trained = xgboost.train({}, xgboost.DMatrix(frame, label=margin, enable_categorical=True), 1)
+    with pytest.raises(DataError, match="categories must have ASCII names, column 'city' has others: rename them"):
+        from_xgboost(json.loads(trained.save_raw("json")), "model")

@@ -30,7 +30,7 @@ def on_shares(context, margin, targets):
     def job(party):
         m = ring_half(np.round(margin * UNIT), party.rank, scale=MARGIN_SCALE)
         y = ring_half(np.round(targets * UNIT), party.rank, scale=MARGIN_SCALE)
-        return party.run(gradients(party, context, Targets(y.reshape(1, -1), None), 0, m))
+        return party.run(gradients(party, context, Targets(y.reshape(1, -1), None), 0, m))[0]
 
     words = decode_signed(opened(run_both(job)[0]).astype(np.uint32))
     return words / 2.0**context.numerics.histogram_scale
