@@ -10,7 +10,7 @@ import xgboost
 from sklearn.metrics import roc_auc_score
 
 from mpc.checks.verdict import begin as audit
-from mpc.errors import ConfigError, DataError
+from mpc.errors import ConfigError, DataError, WorkersLost
 from protocols.testing.two_parties import dealt, made_by_both, run_both, with_workers
 from secure_tree import SecureXGBClassifier
 from secure_tree.data.categories import expand
@@ -19,6 +19,7 @@ from secure_tree.exchange.scorecard import scorecard
 from secure_tree.exchange.xgboost import from_xgboost, to_xgboost
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.numerics import PRODUCT_BITS, RECIPROCAL_BITS, SUM_BITS, Size, plan_numerics
+from secure_tree.setup.orders import find_orders
 from secure_tree.training.checkpoint import Checkpoints
 from secure_tree.twin.boost import train
 from secure_tree.twin.search import order as plain_order
@@ -412,3 +413,25 @@ def test_names_beyond_ascii_are_exported_as_numbers():
     trained = xgboost.train({}, xgboost.DMatrix(frame, label=margin, enable_categorical=True), 1)
     with pytest.raises(DataError, match="categories must have ASCII names, column 'city' has others: rename them"):
         from_xgboost(json.loads(trained.save_raw("json")), "model")
+
+
+def test_orders_are_made_again_after_a_worker_is_lost(monkeypatch):
+    frame, margin = cities(100, seed=24)
+    given = divided(frame, (margin > 0).astype(float), "horizontal")
+    recovered, lost = [], set()
+
+    def losing(party, context, rows):
+        if party.live and party.rank not in lost:
+            lost.add(party.rank)
+            raise WorkersLost("shard 0: its worker has ended")
+        return (yield from find_orders(party, context, rows))
+
+    def job(party):
+        own = given["tables"][party.rank], given["labels"][party.rank]
+        model = SecureXGBClassifier(**SMALL).fit(party, *own)
+        return model.predict_margin(party, own[0])
+
+    monkeypatch.setattr("secure_tree.training.train.find_orders", losing)
+    monkeypatch.setattr("secure_tree.training.train._recover", lambda party, *_: recovered.append(party.rank))
+    margins = np.concatenate(run_both(job)[0])
+    assert sorted(recovered) == [0, 1] and roc_auc_score(margin > 0, margins) > 0.9
