@@ -1,9 +1,9 @@
 """Categorical columns as indicators: `colour` with categories red and blue becomes `colour=red` and `colour=blue`.
 
 An indicator is 1 if the row has the category and 0 if it has another. If the column's value is missing, all its
-indicators are missing. With up to `max_cat_to_onehot` categories, a split on an indicator sends one category one way
-and all others the other way, and the learner, its twin and its models treat indicators like any other feature. With
-more, the indicators of a column are split together, by sets of categories (secure_tree/tree/candidates.py).
+indicators are missing. With fewer than `max_cat_to_onehot` categories, a split on an indicator sends one category one
+way and all others the other way, and the learner, its twin and its models treat indicators like any other feature. From
+so many on, the indicators of a column are split together, by sets of categories (secure_tree/tree/candidates.py).
 
 A column is categorical if its pandas dtype is `category`. Its categories are public. For horizontal data they are the
 union of both parties' categories.

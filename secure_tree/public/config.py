@@ -197,7 +197,7 @@ class TrainConfig(BoostingConfig):
     example, the years 2016 to 2023.
     """
     max_cat_to_onehot: int = _parameter(4, "4", ge=1)
-    """Up to so many categories of a column, a split sends one of them one way; beyond, a set of them. A column with
+    """From so many categories of a column on, a split sends a set of them one way, and below one of them. A column with
     more than 256 has one category per split.
     """
     cuts: dict[str, tuple[float, ...]] | None = _parameter(None)

@@ -8,7 +8,7 @@ Candidates are numbered in this order: the edges of block 0, feature by feature;
 joint; the same edges again for features that may be missing, as candidates that send missing values left instead of
 right; and the null split.
 
-A column with more categories than `max_cat_to_onehot` is split by sets. Its categories have a secret order, and the
+A column with `max_cat_to_onehot` categories or more is split by sets. Its categories have a secret order, and the
 last edge of its k-th indicator, in the first block that has the column, stands for the set of the first k + 1
 categories. Its other edges are no candidates.
 """
@@ -223,12 +223,12 @@ def lay_out(
     )
 
 
-def _runs(names: Sequence[str], hot: Sequence[bool], most: int) -> list[tuple[int, int]]:
-    """Return where columns with more than `most` indicators begin and end."""
+def _runs(names: Sequence[str], hot: Sequence[bool], least: int) -> list[tuple[int, int]]:
+    """Return where columns with `least` indicators or more, and two at least, begin and end."""
     found, start = [], 0
     for column, run in groupby(zip(names, hot, strict=True), key=lambda each: column_of(each[0]) if each[1] else None):
         end = start + len(list(run))
-        if column is not None and most < end - start <= MOST_ORDERED:
+        if column is not None and max(2, least) <= end - start <= MOST_ORDERED:
             found.append((start, end))
         start = end
     return found

@@ -161,12 +161,12 @@ def test_the_twin_orders_by_itself():
 
 
 def test_few_categories_are_split_one_at_a_time():
-    frame, margin = cities(60, seed=6, count=4)
+    frame, margin = cities(60, seed=6, count=3)
     training = train_both(**divided(frame, (margin > 0).astype(float), "horizontal"), **SMALL)
     assert training.facts.layout.sets == ()
-    frame, margin = cities(60, seed=6, count=5)
+    frame, margin = cities(60, seed=6, count=4)
     given = divided(frame, (margin > 0).astype(float), "horizontal")
-    assert train_both(**given, **SMALL).facts.layout.sets == ((1, 6),)
+    assert train_both(**given, **SMALL).facts.layout.sets == ((1, 5),)
     assert train_both(**given, **SMALL | {"max_cat_to_onehot": 5}).facts.layout.sets == ()
 
 
