@@ -34,14 +34,14 @@ docs: $(STAMP)
 sbom:
 	$(PYTHON) -m venv out/sbom/package
 	$(PYTHON) -m venv out/sbom/tool
-	out/sbom/package/bin/pip install --quiet '.[align,cluster,federated,forests,parquet,report,secureboost,serve,sources,tracing,xgboost]'
+	out/sbom/package/bin/pip install --quiet '.[align,cluster,federated,forests,parquet,report,secureboost,serve,sources,tables,tracing,xgboost]'
 	out/sbom/tool/bin/pip install --quiet cyclonedx-bom
 	out/sbom/tool/bin/cyclonedx-py environment out/sbom/package/bin/python --pyproject pyproject.toml \
 		--of JSON -o out/sbom/sharewood.cdx.json
 
 # All wheels of an installation, with their hashes, for hosts without internet: docs/offline.md. FOR="--platform ..."
 # chooses another platform or Python.
-EXTRAS ?= align,parquet,report,serve
+EXTRAS ?= align,parquet,report,serve,tables
 FOR    ?=
 bundle:
 	rm -rf out/bundle

@@ -13,9 +13,9 @@ from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import ConfigError, DataError
+from mpc.host.frames import pd
 from mpc.party import Party
 from secure_tree.agreement.messages import Count, Message, exchange
 from secure_tree.data.categories import Dictionary

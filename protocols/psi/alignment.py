@@ -24,9 +24,9 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import DataError, ProtocolDesync
+from mpc.host.frames import pd
 from protocols.psi.points import POINT, hashed, masked, read_points
 from protocols.transport.channel import Channel
 from protocols.transport.frames import DATA_LIMIT

@@ -12,16 +12,13 @@ union of both parties' categories.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mpc.errors import DataError
+from mpc.host.frames import pd
 from secure_tree.data.inputs import TableLike, frame_of
 from secure_tree.public.names import columns_behind, covers, indicator, is_indicator
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # The categories of each categorical column, in order.
 Dictionary = dict[str, list[str]]
@@ -64,8 +61,6 @@ def expand(X: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     Columns that become indicators must hold text or have the dtype `category`; those that an exported model splits by
     sets remain categorical. Raises DataError.
     """
-    import pandas as pd
-
     features: dict[str, np.ndarray | pd.Series] = {}
     for name, categories in columns_behind(names, list(map(str, X.columns))).items():
         if name not in X:
@@ -95,6 +90,11 @@ def indicators(column: pd.Series, categories: list[str], source: str) -> np.ndar
             f"{source}: column {str(column.name)!r}, row {row}: value must be one of {', '.join(categories)}, got "
             f"{str(column.iloc[row])!r}"
         )
-    hot = (found[:, None] == np.arange(len(categories))).astype(np.float64)
-    hot[found == -1] = np.nan
+    return one_hot(found, len(categories))
+
+
+def one_hot(codes: np.ndarray, categories: int) -> np.ndarray:
+    """Convert the places of categories, -1 if the value is missing, to indicators: float64[n, categories]."""
+    hot = (codes[:, None] == np.arange(categories)).astype(np.float64)
+    hot[codes == -1] = np.nan
     return hot

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
+from typing import Any, Protocol, TypeAlias, Union
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mpc.errors import DataError
 from mpc.host.extras import install
-
-if TYPE_CHECKING:
-    import pandas as pd
+from mpc.host.frames import pd
 
 
 class Frame(Protocol):

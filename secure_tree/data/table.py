@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,6 +66,11 @@ def read_features(
     if values.shape[1] == 0 and (config is None or config.partition == "horizontal"):
         raise DataError(f"{source}: there are no features")
     names = names or tuple(f"f{i}" for i in range(values.shape[1]))
+    return checked_features(values, names, config, source), names
+
+
+def checked_features(values: np.ndarray, names: Sequence[str], config: TrainConfig | None, source: str) -> np.ndarray:
+    """Convert numbers to float32[n, d]. Raises DataError as `read_features` does."""
     with np.errstate(over="ignore"):
         features = values.astype(np.float32)
     allowed = np.isnan(features) & np.array([config is not None and config.may_miss(name) for name in names], bool)
@@ -74,7 +80,7 @@ def read_features(
         if np.isnan(features[row, column]):
             what = "missing, and `missing` does not name the column" if config is not None else "missing"
         raise DataError(f"{source}: column {names[column]!r}, row {row}: value is {what}")
-    return features, names
+    return features
 
 
 def _features(column: Any, categories: list[str] | None, source: str) -> tuple[list[str], np.ndarray]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import ConfigError, DataError
+from mpc.host.frames import pd
 from secure_tree.exchange.plain_model import NO_SPLIT, PlainModel
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from mpc.endpoint import ROUND_PRICE
+from mpc.host.frames import pd
 from mpc.planning import Demand, Rehearsal
 from secure_tree.data.own_rows import Here
 from secure_tree.data.table import Table

@@ -13,11 +13,11 @@ import os
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import DataError
 from mpc.host.encryption import FileKey, opened
 from mpc.host.files import read_bounded, write_bytes
+from mpc.host.frames import pd
 from secure_tree.explore.own_table import OwnTable
 
 _ROLE = "rows of a ledger"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import DataError
+from mpc.host.frames import pd
 from mpc.matrix.known_matrix import BinColumns
 from secure_tree.data.bins import Counted
 from secure_tree.data.categories import Dictionary, dictionary, is_categorical

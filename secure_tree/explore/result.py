@@ -6,17 +6,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mpc.errors import DataError
 from mpc.host.files import read_bounded, write_bytes
+from mpc.host.frames import pd
 from secure_tree.data.inputs import TableLike, frame_of
 from secure_tree.explore.config import ExploreConfig
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # The format of a file of screened names.
 FORMAT = 1
@@ -118,8 +116,6 @@ class Exploration:
 
     def to_frame(self) -> pd.DataFrame:
         """Return the numbers as a table, one row per feature; of several classes, one column per class."""
-        import pandas as pd
-
         columns: dict[str, Any] = {
             "party": [p for p, _ in self.features],
             "feature": [name for _, name in self.features],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mpc.errors import DataError
+from mpc.host.frames import pd
 from mpc.party import Party
 from secure_tree.interface.conventions import needs_party, not_fitted
 from secure_tree.interface.parameters import Parametrised
@@ -18,8 +19,6 @@ from secure_tree.public.names import columns_behind
 from secure_tree.training.train import LearningCurve, LearningCurves, best_round
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from secure_tree.model.shared_model import SharedModel
     from secure_tree.prediction.reasons import Table
 
@@ -106,8 +105,6 @@ class Fitted(Parametrised):
 
         A column that is split by sets is one feature.
         """
-        import pandas as pd
-
         facts, revealed = self._of_fit("feature_importances_").facts, self._importances
         if revealed is None:
             raise AttributeError("feature_importances_ is secret until both parties call feature_importance(party)")

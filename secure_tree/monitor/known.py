@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import DataError
+from mpc.host.frames import pd
 from mpc.shares import AShare, BShare
 from secure_tree.data.inputs import ColumnLike
 from secure_tree.data.table import read_training

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import DataError
 from mpc.host.files import make_folder
+from mpc.host.frames import pd
 from protocols.baselines.secureboost import Guest, Host, SecureBoostConfig
 from protocols.runtime.processes import run_processes
 from protocols.transport.channel import Channel

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-import pandas as pd
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc.errors import DataError
 from mpc.host.files import make_folder, write_bytes
+from mpc.host.frames import pd
 from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
 from protocols.baselines.federated.keys import write_key_pair
 from protocols.baselines.federated.launch import FlowerJob, deploy, simulate
@@ -36,7 +36,7 @@ FEWER_CLUSTERS = (
     "of {}"
 )
 
-Rows = tuple[pd.DataFrame, np.ndarray]
+Rows: TypeAlias = "tuple[pd.DataFrame, np.ndarray]"
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from mpc.host.frames import pd
 from mpc.party import Party
 from protocols.runtime.local import PARTIES, run_session
 from protocols.runtime.settings import FROM_DEALER, Offline
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
+from secure_tree.data.inputs import TableLike
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.names import columns_behind
 from secure_tree.training.cost import Sizes
@@ -94,10 +95,12 @@ def _labels(rows: int, config: TrainConfig) -> np.ndarray:
     return np.arange(rows) % (config.num_class or 2) + (not config.traits.closed)
 
 
-def _made_up(rows: int, names: tuple[str, ...]) -> pd.DataFrame:
-    """Return numbers, and categories for names of indicators."""
+def _made_up(rows: int, names: tuple[str, ...]) -> TableLike:
+    """Return numbers, and categories for names of indicators; an array if the names are those of its columns."""
     behind = columns_behind(names, ())
     numbers = np.arange(rows)
+    if names == tuple(f"f{i}" for i in range(len(names))):
+        return np.repeat(numbers[:, None] % 97.0, len(names), axis=1)
     return pd.DataFrame(
         {
             name: pd.Categorical.from_codes(numbers % len(categories), categories) if categories else numbers % 97.0

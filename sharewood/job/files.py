@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import ConfigError, DataError
+from mpc.host.frames import pd
 from protocols.runtime.workers.ray_cluster import check_shards, ray_cluster
 from secure_tree.explore.result import Screened
 from secure_tree.model.shared_model import SharedModel

@@ -10,11 +10,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from pydantic import Field, model_validator
 
 from mpc.errors import ConfigError, DataError, PeerTimeout, PeerVanished
 from mpc.host.encryption import FileKey
+from mpc.host.frames import pd
 from protocols.runtime.hosts import parse_address
 from protocols.transport.certificates import Credentials
 from protocols.transport.channel import Channel

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from mpc.errors import ConfigError
+from mpc.host.frames import pd
 from mpc.party import Party
 from protocols.runtime.settings import check_alone
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from mpc.host.files import write_bytes
+from mpc.host.frames import pd
 from secure_tree.explore import explore as exploring
 from secure_tree.explore.result import Exploration
 from sharewood.page import sections

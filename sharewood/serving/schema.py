@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from mpc.errors import DataError
 from secure_tree.agreement.messages import Text
-from secure_tree.data.table import read_features
+from secure_tree.data.categories import one_hot
+from secure_tree.data.table import checked_features
 from secure_tree.public.config import TrainConfig
-from secure_tree.public.names import columns_behind
+from secure_tree.public.names import columns_behind, indicator
 from sharewood.tables.columns import Columns
 
 Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
@@ -80,9 +80,15 @@ class RequestSchema:
         """Convert a checked request to features float32[n, d], and ids if rows have them. Raises DataError."""
         if body.reasons is not None and not self._top:
             raise DataError("reasons: this service gives none, because its configuration has predict.reasons = 0")
-        table: dict[str, Any] = {}
+        names, parts = list[str](), list[np.ndarray]()
         for place, (name, categories) in enumerate(self._behind.items()):
             values = [getattr(row, f"f{place}") for row in body.rows]
-            table[name] = pd.Categorical(values, categories) if categories else np.array(values, np.float64)
-        features, _ = read_features(pd.DataFrame(table), self._config, "rows", self._behind)
+            if categories:
+                places = {None: -1, **{category: place for place, category in enumerate(categories)}}
+                names += [indicator(name, category) for category in categories]
+                parts.append(one_hot(np.array([places[value] for value in values]), len(categories)))
+            else:
+                names.append(name)
+                parts.append(np.array(values, np.float64)[:, None])
+        features = checked_features(np.concatenate(parts, axis=1), names, self._config, "rows")
         return features, [row.row_id for row in body.rows] if _ID in type(body.rows[0]).model_fields else None

@@ -12,10 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
 from mpc.errors import DataError
 from mpc.host.files import make_folder
+from mpc.host.frames import pd
 from protocols.psi.alignment import NONE_IN_COMMON, align_shard
 from protocols.psi.shards import agree_on_shards, shard_numbers
 from protocols.transport.channel import Channel

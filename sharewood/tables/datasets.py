@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import DataError
+from mpc.host.frames import pd
 
 _SEED = 2026
 
@@ -16,8 +16,12 @@ def breast_cancer() -> tuple[pd.DataFrame, np.ndarray, str]:
     """Return scikit-learn's breast cancer set: 569 rows of 30 features, labels float64, and its title."""
     from sklearn.datasets import load_breast_cancer
 
-    bunch = load_breast_cancer(as_frame=True)
-    return bunch.data, bunch.target.to_numpy(float), "breast cancer (scikit-learn)"
+    bunch = load_breast_cancer()
+    return (
+        pd.DataFrame(bunch.data, columns=bunch.feature_names),
+        bunch.target.astype(float),
+        "breast cancer (scikit-learn)",
+    )
 
 
 def shuffled(rows: int) -> np.ndarray:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import ConfigError, DataError
+from mpc.host.frames import pd
 from protocols.runtime.local import PARTIES
 from secure_tree.data.categories import dictionary, unite
 from secure_tree.data.table import read_features
@@ -22,7 +23,7 @@ from sharewood.tables.datasets import breast_cancer, check_same_columns, hold_ou
 from sharewood.tables.describing import describe
 from sharewood.tables.tables import TableRows, check_classes, check_range, read_table
 
-DemoTable = tuple[pd.DataFrame, np.ndarray | None]
+DemoTable: TypeAlias = "tuple[pd.DataFrame, np.ndarray | None]"
 CURVE_ROWS = 5_000
 _CURVE_SEED = 11
 

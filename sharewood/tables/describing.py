@@ -6,9 +6,8 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
-
 from mpc.errors import DataError
+from mpc.host.frames import pd
 from secure_tree.agreement.messages import is_printable
 from sharewood.tables.columns import Column, Columns
 from sharewood.tables.files import check_plain, make_schema, read_cells

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from pandas.io.parsers import TextFileReader
 
 from mpc.errors import ConfigError, DataError
 from mpc.host.extras import install
 from mpc.host.files import check_name, discard_partial, file_errors, open_regular, write_bytes
+from mpc.host.frames import pd
 from secure_tree.agreement.messages import is_printable
+
+if TYPE_CHECKING:
+    from pandas.io.parsers import TextFileReader
 
 PARQUET = ".parquet"
 # The longest value that a message shows in full.

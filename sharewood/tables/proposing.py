@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import DataError
 from mpc.host.files import shown_path
+from mpc.host.frames import pd
 from secure_tree.agreement.messages import is_printable
 from sharewood.tables.columns import ID, ColumnRole
 from sharewood.tables.describing import MOST_CATEGORIES

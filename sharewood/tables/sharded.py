@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from mpc.host.files import make_folder
+from mpc.host.frames import pd
 from secure_tree.agreement.same_rows import digest_of
 from secure_tree.data.categories import Dictionary
 from secure_tree.data.table import Table, read_features, read_training

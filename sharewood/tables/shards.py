@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import ConfigError, DataError
 from mpc.host.files import write_bytes
+from mpc.host.frames import pd
 from sharewood.tables.columns import Columns
 from sharewood.tables.files import PARQUET, Place, column_names, count_rows
 from sharewood.tables.tables import MayMiss, TableRows, check_columns, check_no_ids, read_piecewise

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from mpc.errors import DataError
+from mpc.host.frames import pd
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.names import columns_behind
 from secure_tree.public.objectives import TRAITS

@@ -91,6 +91,7 @@ def test_the_wheel_in_a_fresh_environment(tmp_path, open_folder, source, clean):
     (open_folder / "job.py").write_text(JOB)
     found = outside([python, "job.py"], open_folder)
     assert found.strip().startswith(str(tmp_path / "venv"))
+    assert not list((tmp_path / "venv").rglob("pandas"))
     command = python.with_name("sharewood")
     assert "sharewood" in outside([command, "--version"], open_folder)
     outside([command, "keygen", "--out", "keys", "--names", "party_a", "party_b"], open_folder)

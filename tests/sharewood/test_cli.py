@@ -252,8 +252,10 @@ def test_too_little_memory_for_compiled_code_is_one_sentence(monkeypatch, capsys
     [
         ("mpc, protocols.runtime, secure_tree, sharewood.cli", "torch xgboost sklearn pandas crypten matplotlib"),
         (
-            "sharewood.commands.hosts.train, sharewood.commands.hosts.predict",
-            "torch xgboost sklearn crypten matplotlib",
+            "sharewood.commands.hosts.train, sharewood.commands.hosts.predict, sharewood.commands.hosts.dealer, "
+            "sharewood.serving.service, sharewood.serving.http, sharewood.client, sharewood.commands.setup.plan, "
+            "secure_tree.cross_validation, secure_tree.exchange.plain_model",
+            "torch xgboost sklearn crypten matplotlib pandas",
         ),
     ],
 )

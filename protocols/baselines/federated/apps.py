@@ -21,7 +21,6 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from flwr.app import Context
@@ -29,6 +28,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from mpc.errors import ConfigError, DataError
 from mpc.host.files import make_folder, write_bytes
+from mpc.host.frames import pd
 from protocols.baselines.federated import keys
 from protocols.baselines.federated.engine import HELPER, Participant
 from protocols.baselines.federated.fedxgbllr.config import FedXGBllrConfig
@@ -36,9 +36,6 @@ from protocols.baselines.federated.flower import FlowerFederation, client_app_of
 from protocols.baselines.federated.secure_sum import Helper, OpenSum, SharedSum, Summation
 from protocols.baselines.federated.virtual_samples.config import VirtualSamplesConfig
 from secure_tree.model.storage import to_npz, write_json
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Settings = Mapping[str, object]
 server_app = ServerApp()
@@ -186,8 +183,6 @@ def _secret(node: Settings, name: str) -> bytes:
 
 def _rows(path: str, label: str) -> tuple[pd.DataFrame, pd.Series]:
     """Read features and labels from a CSV file, without a column `id`. Raises DataError."""
-    import pandas as pd
-
     try:
         table = pd.read_csv(path)
     except (OSError, ValueError) as error:

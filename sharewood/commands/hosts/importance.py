@@ -10,9 +10,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Annotated
 
-import pandas as pd
 import typer
 
+from mpc.host.frames import pd
 from mpc.party import Party
 from secure_tree.prediction.importance import KINDS, by_column, feature_importance
 from secure_tree.public.config import Importance

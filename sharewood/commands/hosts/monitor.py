@@ -17,11 +17,11 @@ from time import monotonic
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 import typer
 from pydantic import Field
 
 from mpc.errors import ConfigError, DataError
+from mpc.host.frames import pd
 from mpc.party import Party
 from secure_tree.agreement.messages import Message, Plain, Text, exchange
 from secure_tree.interface.inputs import features_to_predict

@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import Annotated, Any, get_args
 
 import numpy as np
-import pandas as pd
 import typer
 
 from mpc.errors import ConfigError
 from mpc.host.files import make_folder, write_bytes
+from mpc.host.frames import pd
 from mpc.meter import Stage
 from mpc.party import Party
 from protocols.ot.correlated import OtKind
