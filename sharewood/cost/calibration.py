@@ -14,7 +14,6 @@ from mpc.party import Party
 from protocols.runtime.local import PARTIES, run_session
 from protocols.runtime.settings import FROM_DEALER, Offline
 from secure_tree import SecureXGBClassifier, SecureXGBRegressor
-from secure_tree.data.inputs import TableLike
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.names import columns_behind
 from secure_tree.training.cost import Sizes
@@ -95,7 +94,7 @@ def _labels(rows: int, config: TrainConfig) -> np.ndarray:
     return np.arange(rows) % (config.num_class or 2) + (not config.traits.closed)
 
 
-def _made_up(rows: int, names: tuple[str, ...]) -> TableLike:
+def _made_up(rows: int, names: tuple[str, ...]) -> np.ndarray | pd.DataFrame:
     """Return numbers, and categories for names of indicators; an array if the names are those of its columns."""
     behind = columns_behind(names, ())
     numbers = np.arange(rows)

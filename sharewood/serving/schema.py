@@ -84,9 +84,9 @@ class RequestSchema:
         for place, (name, categories) in enumerate(self._behind.items()):
             values = [getattr(row, f"f{place}") for row in body.rows]
             if categories:
-                places = {None: -1, **{category: place for place, category in enumerate(categories)}}
+                codes = [-1 if value is None else categories.index(value) for value in values]
                 names += [indicator(name, category) for category in categories]
-                parts.append(one_hot(np.array([places[value] for value in values]), len(categories)))
+                parts.append(one_hot(np.array(codes), len(categories)))
             else:
                 names.append(name)
                 parts.append(np.array(values, np.float64)[:, None])
