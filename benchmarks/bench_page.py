@@ -122,7 +122,8 @@ edit it by hand.
 [AnonGBDT](https://arxiv.org/abs/2605.26903) (IEEE S&P 2026) and Squirrel (USENIX Security 2023) train for two parties
 by columns without a third party. Here are their tables: rows x (columns of each party), with random values, since the
 costs depend on shapes only. Two hosts run the commands over TLS, with a dealer in the last columns, all on one machine
-with {of_papers["cores"]} cores, through a relay that delays and limits what each host sends: {_networks()}.
+with {of_papers["cores"]} cores, through a relay that delays and limits what each host sends:
+{_networks()}.
 Their figures are those that the papers publish, of other machines, with 6 threads for each party at 200,000 rows and 8
 at 140,000.
 
@@ -132,10 +133,9 @@ Seconds and MB per tree are those after set-up, which takes place once per train
 
 ## Operations beside SecretFlow SPU
 
-{of_spu["elements"]:,} values of 64 bits; a matrix product of {beside_spu.square(of_spu["elements"])} rows and columns.
-Ours are processes with TLS, offline and online together. SPU 0.9.5 runs its parties as threads of one process without
-TLS. In SEMI2K, its first party makes the masks and knows them all, so nothing is secret from it; CHEETAH has no third
-party.
+{of_spu["elements"]:,} values of 64 bits. Ours are processes with TLS, offline and online together. SPU 0.9.5 runs its
+parties as threads of one process without TLS. In SEMI2K, its first party makes the masks and knows them all, so nothing
+is secret from it; CHEETAH has no third party.
 
 {beside_spu.beside(of_spu)}
 

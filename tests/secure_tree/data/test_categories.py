@@ -47,9 +47,9 @@ def test_rows_with_categories_of_both_parties(missing):
     b, yb = paints(50, 2, missing, colours=["blue", "green", "white"])
     every = ["red", "green", "blue", "white"]
     wide = [widened(frame, every) for frame in (a, b)]
-    optional = {"missing": ("colour",)} if missing else {}
+    given = {"max_cat_to_onehot": 5, **({"missing": ("colour",)} if missing else {})}
     training = train_both(
-        (a, b), (ya, yb), plain=tuple(wide), n_estimators=3, max_depth=3, max_bin=8, learning_rate=0.3, **optional
+        (a, b), (ya, yb), plain=tuple(wide), n_estimators=3, max_depth=3, max_bin=8, learning_rate=0.3, **given
     )
     names = ("x", *[f"colour={c}" for c in every], "z")
     assert training.facts.names == names == tuple(wide[0]) and training.facts.indicators == (1, 2, 3, 4)
