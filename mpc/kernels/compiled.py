@@ -59,7 +59,9 @@ def keep_compiled() -> None:
 # The extensions of x86 that kernels use by name, each with those that LLVM switches off it with.
 _X86 = {
     "aes": {"sse", "sse2"},
+    "pclmul": {"sse", "sse2"},
     "vaes": {"sse", "sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "aes", "avx", "avx2"},
+    "vpclmulqdq": {"sse", "sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "pclmul", "avx"},
 }
 
 

@@ -78,6 +78,12 @@ TransferRequest: TypeAlias = Transfer | MaskedMessage | Correlated
 OfflineSteps: TypeAlias = Generator[Sequence[TransferRequest], list[np.ndarray], T]
 
 
+def send(message: MaskedMessage) -> OfflineSteps[np.ndarray]:
+    """Run one message; return its words, also at the sender."""
+    (words,) = yield [message]
+    return words
+
+
 def crosswise(rank: int, bits: np.ndarray, words: np.ndarray, ring: AnyRing) -> list[Transfer]:
     """Return two transfers: each party's own bits, [n], times the other's words, [n, m]."""
     count, width = words.shape

@@ -2,8 +2,8 @@
 
 Functionality  sender: delta, and blocks q; receiver: random bits c, and blocks t = q xor c delta
 Messages       set-up: base OTs, trees of SoftSpoken, and for Ferret one extension by SoftSpoken; then `extend`
-Cost           0.71 (Ferret) or 31 (SoftSpoken) bits per COT, one way; one round
-Security       semi-honest; see base.py, softspoken.py, ferret.py
+Cost           0.71 (Ferret) or 31 (SoftSpoken) bits per COT, one way; three rounds per extension
+Security       malicious; see base.py, softspoken.py, ferret.py, and for the check consistency.py
 Source         Ishai, Kilian, Nissim and Petrank, CRYPTO 2003 (the correlation)
 
 The blocks are not pads yet: `pads` hashes them into pads.
@@ -12,20 +12,44 @@ The blocks are not pads yet: `pads` hashes them into pads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
 
 from mpc.rounds import Steps, parallel
 from protocols.ot import ferret, softspoken
+from protocols.ot.consistency import TAKEN
 
 OtKind = Literal["ferret", "softspoken"]
 # Bits on the wire per correlated OT.
 COT_BITS: dict[OtKind, float] = {"ferret": 0.71, "softspoken": 31.0}
-# How many COTs an extension makes at least, and its bits on the wire, which the sender or the receiver of COTs sends.
-EXTENSIONS: dict[OtKind, tuple[int, int, Literal["sender", "receiver"]]] = {
-    "ferret": (ferret.FRESH, ferret.MESSAGE_BITS, "sender"),
-    "softspoken": (softspoken.BATCH, softspoken.MESSAGE_BITS, "receiver"),
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What an extension makes and sends: COTs per batch, the bits per batch, which `extender` sends, and the bits of
+    its check, of the sender and of the receiver.
+    """
+
+    batch: int
+    bits: int
+    extender: Literal["sender", "receiver"]
+    check: tuple[int, int]
+    rounds = 3
+
+    def batches(self, count: int) -> int:
+        """Return the batches that make at least `count` COTs."""
+        return -(-(count + TAKEN) // self.batch)
+
+    def made(self, count: int) -> int:
+        """Return the COTs that an extension by at least `count` makes."""
+        return self.batches(count) * self.batch - TAKEN
+
+
+EXTENSIONS: dict[OtKind, Extension] = {
+    "ferret": Extension(ferret.FRESH, ferret.MESSAGE_BITS, "sender", ferret.CHECK_BITS),
+    "softspoken": Extension(softspoken.BATCH, softspoken.MESSAGE_BITS, "receiver", softspoken.CHECK_BITS),
 }
 
 

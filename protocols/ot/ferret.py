@@ -1,11 +1,14 @@
 """Ferret OT extension: correlated OT at less than one bit each, from sparse noise and linear codes.
 
 Functionality  sender: delta, q_i; receiver: random bits c_i and t_i = q_i xor c_i delta; blocks of 128 bits
-Messages       sender -> receiver: one block per tree and level, except the first level                 (one round)
+Messages       sender -> receiver: one block per tree and level, except the first level; then a check
+               (consistency.py)                                                                       (three rounds)
 Cost           128 t (log2(n / t) - 1) bits for n - k - t log2(n / t) COTs: 0.71 bits each; n ten-row sums
-Security       semi-honest: LPN with regular noise over GF(2), 2^129 operations by lpn_estimate.py; pi = AES under a
+Security       malicious: LPN with regular noise over GF(2), 2^129 operations by lpn_estimate.py; pi = AES under a
                public key is an ideal permutation, so x -> pi(s(x)) xor s(x) is circular correlation robust; each group
-               of trees has its own. For the lowest bits see softspoken.py
+               of trees has its own. A sender whose block of level l of a tree is wrong spoils the subtree beside
+               the noise's path: it passes only if it guesses l sides of the path at least, as the functionality of
+               Yang et al. allows. The receiver sends nothing but the check. For the lowest bits see softspoken.py
 Source         Yang, Weng, Lan, Zhang and Wang, CCS 2020; half-tree: Guo et al., EUROCRYPT 2023
 
 The last k + t log2(n / t) of each iteration's n COTs are kept for the next iteration. k of them are the secret of the
@@ -20,6 +23,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mpc.rounds import Round, Steps
+from protocols.ot.consistency import ANSWER, CHALLENGE, TAKEN, BlockHash, draw_coin, require
 from protocols.ot.kernels import aes_blocks
 from protocols.ot.kernels.lpn import add_rows
 from protocols.ot.softspoken import SoftSpokenReceiver, SoftSpokenSender
@@ -34,9 +38,11 @@ OUTPUTS = TREES << DEPTH
 KEPT = SECRET + TREES * DEPTH
 FRESH = OUTPUTS - KEPT
 MESSAGE_BITS = (DEPTH - 1) * TREES * 128
+# Bits of the check of an extension: of the sender, and of the receiver.
+CHECK_BITS = 64 * ANSWER, 64 * CHALLENGE
 # Trees that are grown together: their leaves fit into the second-level cache.
 _GROUP = 32
-_NAME = "ot.ferret"
+_NAME, _CHECK = "ot.ferret", "ot.ferret.check"
 _LOWEST = np.uint64(1)
 
 
@@ -49,13 +55,17 @@ class FerretSender:
         self._state = _State(session, kept)
 
     def extend(self, count: int) -> Steps[np.ndarray]:
-        """Make the next q, uint64[n, 2], with n = `count` rounded up to whole iterations."""
+        """Make the next q, uint64[n, 2]: those of whole iterations, less those that the check uses up."""
         room, iterations = _room(count)
         messages = np.empty((len(iterations), DEPTH - 1, TREES, 2), np.uint64)
         for message, out in zip(messages, iterations, strict=True):
             self._iterate(message, out)
         yield Round([messages.reshape(-1).view(np.uint8)], [], _NAME)
-        return room[:-KEPT]
+        (challenge,) = yield Round([], [8 * CHALLENGE], _CHECK)
+        *coin, x = challenge.view(np.uint64)
+        hashed = _hashed(np.array(coin), room)
+        yield Round([hashed.answer(x, self.delta).view(np.uint8)], [], _CHECK)
+        return room[: -KEPT - TAKEN]
 
     def _iterate(self, message: np.ndarray, out: np.ndarray) -> None:
         q = self._state.q_or_t
@@ -75,14 +85,21 @@ class FerretReceiver:
         self._state = _State(session, kept)
 
     def extend(self, count: int) -> Steps[tuple[np.ndarray, np.ndarray]]:
-        """Make the next random bits uint8[n] and t, uint64[n, 2], with n = `count` rounded up to whole iterations."""
+        """Make the next random bits uint8[n] and t, uint64[n, 2], as many as the sender makes.
+
+        Raises ProtocolDesync if the sender deviated.
+        """
         room, iterations = _room(count)
         (data,) = yield Round([], [len(iterations) * (DEPTH - 1) * TREES * 16], _NAME)
         messages = data.view(np.uint64).reshape(len(iterations), DEPTH - 1, TREES, 2)
         choices = np.empty(len(room), np.uint8)
         for i, (message, out) in enumerate(zip(messages, iterations, strict=True)):
             self._iterate(message, out, choices[i * FRESH :][:OUTPUTS])
-        return choices[:-KEPT], room[:-KEPT]
+        challenge, answer = _hashed(draw_coin(), room, choices).challenge()
+        yield Round([challenge.view(np.uint8)], [], _CHECK)
+        (told,) = yield Round([], [8 * ANSWER], _CHECK)
+        require(np.array_equal(told.view(np.uint64), answer), _CHECK)
+        return choices[: -KEPT - TAKEN], room[: -KEPT - TAKEN]
 
     def _iterate(self, message: np.ndarray, out: np.ndarray, choices: np.ndarray) -> None:
         t, noise = self._state.q_or_t, []
@@ -151,6 +168,16 @@ def _room(count: int) -> tuple[np.ndarray, list[np.ndarray]]:
 
     An iteration overwrites what the iteration before it kept, since that has been copied.
     """
-    starts = range(0, count, FRESH)
+    starts = range(0, count + TAKEN, FRESH)
     room = np.empty((len(starts) * FRESH + KEPT, 2), np.uint64)
     return room, [room[start : start + OUTPUTS] for start in starts]
+
+
+def _hashed(coin: np.ndarray, room: np.ndarray, bits: np.ndarray | None = None) -> BlockHash:
+    """Hash what an extension has made, with the COTs that are kept; the last fresh ones are used up."""
+    hashed, fresh = BlockHash(coin), len(room) - KEPT - TAKEN
+    for of in (slice(0, fresh), slice(fresh + TAKEN, len(room))):
+        hashed.add(room[of], None if bits is None else bits[of])
+    last = slice(fresh, fresh + TAKEN)
+    hashed.add_last(room[last], None if bits is None else bits[last])
+    return hashed

@@ -1,22 +1,28 @@
 """SoftSpoken OT extension: correlated OT from 128 base OTs, by VOLE over a small field GF(2^k).
 
 Functionality  sender: delta, q_i; receiver: random bits c_i and t_i = q_i xor c_i delta; blocks of 128 bits
-Messages       once: the base OTs, then 2 blocks per level of 128 / k trees from receiver to sender
-               receiver -> sender: u_j xor u_0 for every tree j > 0                                     (one round)
+Messages       once: the base OTs, then from receiver to sender 2 blocks per level of 128 / k trees, 2 blocks per tree,
+               and a digest
+               receiver -> sender: u_j xor u_0 for every tree j > 0, then a check (consistency.py)    (three rounds)
 Cost           128 / k - 1 bits per COT, and 2^k / k blocks of AES
-Security       semi-honest, without a consistency check; relies on the base OTs, and AES as a pseudorandom function.
+Security       malicious; relies on the base OTs, AES as a pseudorandom function, and hashes of leaves. A receiver whose
+               trees or corrections are wrong passes only if it guesses the bits of delta that they touch: k bits per
+               tree, or one per wrong sum at set-up. The sender sends nothing but coins. Leaves are hashed to what is
+               used and two blocks that bind them: their sum over each tree and the digest of all of them are sent.
                The lowest bit of q is 0 and that of delta is 1, so c is the lowest bit of t
-Source         Roy, CRYPTO 2022; trees of seeds: Boyle et al., CCS 2019
+Source         Roy, CRYPTO 2022; trees of seeds, and their check: Boyle et al., CCS 2019
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 
 import numpy as np
 
 from mpc.rounds import Round, Steps
 from protocols.ot.base import receive_base, send_base
+from protocols.ot.consistency import COIN, PLANES, TAKEN, PlaneHash, agree, draw_coin, require
 from protocols.ot.kernels import aes_blocks
 from protocols.ot.kernels.fold import fold_streams
 from protocols.ot.kernels.transpose import transpose
@@ -30,7 +36,11 @@ TREES = 128 // FIELD_BITS
 BATCH = 1 << 13
 _WORDS = BATCH // 64
 MESSAGE_BITS = (TREES - 1) * BATCH
-_NAME = "ot.softspoken"
+# Bits of the check of an extension: of the sender, and of the receiver.
+CHECK_BITS = 64 * COIN, 64 * PLANES
+_NAME, _CHECK = "ot.softspoken", "ot.softspoken.check"
+# Words of a leaf's hash: a leaf that is used, and two blocks that bind it.
+_HASHED = 6
 
 
 class SoftSpokenSender:
@@ -44,19 +54,28 @@ class SoftSpokenSender:
         self._chosen = (-_bits(delta).astype(np.int64)).view(np.uint64).reshape(TREES, FIELD_BITS, 1)
 
     def extend(self, count: int) -> Steps[np.ndarray]:
-        """Make the next q, uint64[n, 2], with n = `count` rounded up to whole batches."""
-        batches = -(-count // BATCH)
+        """Make the next q, uint64[n, 2]: those of whole batches, less those that the check uses up.
+
+        Raises ProtocolDesync if the receiver deviated.
+        """
+        batches = batches_for(count)
         (data,) = yield Round([], [batches * (TREES - 1) * BATCH // 8], _NAME)
         corrections = data.view(np.uint64).reshape(batches, TREES - 1, 1, _WORDS)
         out = np.empty((batches, BATCH, 2), np.uint64)
         planes, ignored = np.zeros((TREES, FIELD_BITS, _WORDS), np.uint64), np.empty((TREES, _WORDS), np.uint64)
+        coin = draw_coin()
+        hashed = PlaneHash(coin, batches, _WORDS)
         for correction, blocks in zip(corrections, out, strict=True):
             planes[0] = 0
             np.bitwise_and(correction, self._chosen[1:], out=planes[1:])
             self._streams.fold(ignored, planes.reshape(128, -1))
             planes[0, 0] = 0
+            hashed.add(planes.reshape(128, -1))
             transpose(planes.reshape(128, -1), blocks)
-        return out.reshape(-1, 2)
+        yield Round([coin.view(np.uint8)], [], _CHECK)
+        (told,) = yield Round([], [8 * PLANES], _CHECK)
+        require(agree(told.view(np.uint64), hashed.value(), self.delta), _CHECK)
+        return out.reshape(-1, 2)[:-TAKEN]
 
 
 class SoftSpokenReceiver:
@@ -67,20 +86,31 @@ class SoftSpokenReceiver:
         self._streams = _Streams(leaves)
 
     def extend(self, count: int) -> Steps[tuple[np.ndarray, np.ndarray]]:
-        """Make the next random bits uint8[n] and t, uint64[n, 2], with n = `count` rounded up to whole batches."""
-        batches = -(-count // BATCH)
-        corrections = np.empty((batches, TREES - 1, _WORDS), np.uint64)
-        out, choices = np.empty((batches, BATCH, 2), np.uint64), np.empty((batches, BATCH), np.uint8)
-        planes, sums = np.empty((128, _WORDS), np.uint64), np.empty((TREES, _WORDS), np.uint64)
-        for correction, blocks, bits in zip(corrections, out, choices, strict=True):
-            planes[:] = 0
+        """Make the next random bits uint8[n] and t, uint64[n, 2], as many as the sender makes."""
+        batches = batches_for(count)
+        corrections, sums = np.empty((batches, TREES - 1, _WORDS), np.uint64), np.empty((TREES, _WORDS), np.uint64)
+        # The planes of a batch take the room of its blocks.
+        room = np.zeros((batches, 128, _WORDS), np.uint64)
+        for correction, planes in zip(corrections, room, strict=True):
             self._streams.fold(sums, planes)
             np.bitwise_xor(sums[1:], sums[0], out=correction)
             planes[0] = sums[0]
-            transpose(planes, blocks)
-            bits[:] = np.unpackbits(planes[0].view(np.uint8), bitorder="little")
         yield Round([corrections.reshape(-1).view(np.uint8)], [], _NAME)
-        return choices.reshape(-1), out.reshape(-1, 2)
+        (coin,) = yield Round([], [8 * COIN], _CHECK)
+        hashed = PlaneHash(coin.view(np.uint64), batches, _WORDS)
+        choices, copied = np.empty((batches, BATCH), np.uint8), np.empty((128, _WORDS), np.uint64)
+        for planes, bits in zip(room, choices, strict=True):
+            copied[:] = planes
+            hashed.add(copied)
+            bits[:] = np.unpackbits(copied[0].view(np.uint8), bitorder="little")
+            transpose(copied, planes.reshape(BATCH, 2))
+        yield Round([hashed.value().view(np.uint8)], [], _CHECK)
+        return choices.reshape(-1)[:-TAKEN], room.reshape(-1, 2)[:-TAKEN]
+
+
+def batches_for(count: int) -> int:
+    """Return the batches of an extension by at least `count`."""
+    return -(-(count + TAKEN) // BATCH)
 
 
 class _Streams:
@@ -104,13 +134,19 @@ def set_up_sender(session: bytes, draw: Callable[[int], bytes]) -> Steps[SoftSpo
     # By tree and level: the side of the path to the missing leaf.
     path = _bits(delta).reshape(TREES, FIELD_BITS)
     keys = yield from receive_base(1 - path.reshape(-1), session)
-    (data,) = yield Round([], [128 * 2 * 16], _NAME)
+    data, sums_told, digest = yield Round([], [128 * 2 * 16, TREES * (_HASHED - 2) * 8, 32], _NAME)
     masked = data.view(np.uint64).reshape(128, 2, 2)[np.arange(128), 1 - path.reshape(-1)]
     sums = (masked ^ keys).reshape(TREES, FIELD_BITS, 2).swapaxes(0, 1)
     leaves = np.zeros((1 << FIELD_BITS, TREES, 2), np.uint64)
     missing, _ = grow_punctured(leaves, np.zeros(TREES, np.int64), 1 - path.T, sums, _double(session))
+    used, binding = _bound(leaves, session)
+    every = np.arange(TREES)
+    binding[missing, every] = 0
+    binding[missing, every] = sums_told.view(np.uint64).reshape(TREES, -1) ^ np.bitwise_xor.reduce(binding, axis=0)
+    require(digest.tobytes() == _digest(binding), _CHECK)
     by_difference = np.arange(1 << FIELD_BITS)[:, None] ^ missing
-    return SoftSpokenSender(delta, leaves[by_difference, np.arange(TREES)])
+    used[missing, every] = 0
+    return SoftSpokenSender(delta, used[by_difference, every])
 
 
 def set_up_receiver(session: bytes, draw: Callable[[int], bytes]) -> Steps[SoftSpokenReceiver]:
@@ -120,8 +156,22 @@ def set_up_receiver(session: bytes, draw: Callable[[int], bytes]) -> Steps[SoftS
     sums = grow(leaves, FIELD_BITS, _double(session))
     keys = yield from send_base(128, session)
     masked = sums.transpose(2, 0, 1, 3).reshape(128, 2, 2) ^ keys
-    yield Round([masked.reshape(-1).view(np.uint8)], [], _NAME)
-    return SoftSpokenReceiver(leaves)
+    used, binding = _bound(leaves, session)
+    told = masked, np.bitwise_xor.reduce(binding, axis=0), np.frombuffer(_digest(binding), np.uint64)
+    yield Round([part.reshape(-1).view(np.uint8) for part in told], [], _NAME)
+    return SoftSpokenReceiver(used)
+
+
+def _bound(leaves: np.ndarray, session: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Hash leaves to those that are used, uint64[2^k, T, 2], and to what binds them, uint64[2^k, T, 4]."""
+    key = np.frombuffer(permutation_key(session, "leaves"), np.uint64)
+    (schedule,) = aes_blocks.schedules(key[None])
+    hashed = aes_blocks.tweaked_hashes(leaves.reshape(-1, 2), 0, _HASHED, schedule).reshape(*leaves.shape[:2], _HASHED)
+    return np.ascontiguousarray(hashed[..., :2]), hashed[..., 2:].copy()
+
+
+def _digest(binding: np.ndarray) -> bytes:
+    return hashlib.sha256(b"sharewood OT, leaves" + binding.tobytes()).digest()
 
 
 def _double(session: bytes) -> Double:

@@ -12,6 +12,7 @@ from protocols.offline.pairwise import chosen_columns
 from protocols.offline.pairwise.chosen_columns import choose_columns, depth_for
 from protocols.offline.pairwise.one_hot_rows import OneHotRows
 from protocols.offline.pairwise.operands import Operands
+from protocols.ot.consistency import ANSWER, CHALLENGE
 from tests.leakage.welch import Tally, leaking_positions
 from tests.mpc.offline.ideal_transfers import DELTAS, Ideal, made_by
 
@@ -22,8 +23,11 @@ def messages(programs, seed):
     """Tally party 0's messages in order, lane after lane."""
     ideal = Ideal(seed)
     ideal.run(programs)
-    words = [one.words for one in ideal.asked if isinstance(one, MaskedMessage) and one.words is not None]
-    *sums, last = words
+    *sums, last = [
+        one.words
+        for one in ideal.asked
+        if isinstance(one, MaskedMessage) and one.words is not None and one.count > max(CHALLENGE, ANSWER)
+    ]
     # Sums of levels come level by level, with two words per lane.
     by_lane = [np.ascontiguousarray(w.reshape(-1, LANES, 2).swapaxes(0, 1)) for w in sums]
     return Tally.by_lane([part.tobytes() for part in (*by_lane, last)], LANES)

@@ -1,10 +1,11 @@
 """Sums of columns of one party's matrix of bits, chosen by bits of the other party, for several vectors of bits.
 
 Functionality  p: columns m_j; q: bits r_vj, v = 1 .. V -> shares by xor of the sum over j of r_vj m_j, for every v
-Messages       for each column and k vectors, a tree of 2^k seeds (punctured_trees.py), punctured at the leaf that q's
-               k bits name; then p -> q: m_j xor the sum of the words of all leaves
+Messages       for each column and k vectors, a tree of 2^k seeds (seed_trees.py), punctured at the leaf that k
+               bits of q name; beside the trees' check, p -> q: m_j xor the sum of the words of all leaves
 Cost           ceil(V / k) trees per column, and as many strings of one bit per row; k = 1 is a transfer of the string
-Security       semi-honest, as for the trees; the hash of a leaf is a key for AES in counter mode, used once
+Security       as for the trees, so q's bits stay hidden; what p sends is its own input, and may differ from call to call.
+               The hash of a leaf is a key for AES in counter mode, used once
 How            a VOLE over GF(2^k): with words r_x of leaf x, p adds up u = sum r_x and v = sum x r_x; q, who lacks leaf
                d, adds up (x xor d) r_x = v xor d u, and knows u xor m
 Source         subspace VOLE of SoftSpoken: Roy, CRYPTO 2022
@@ -14,10 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from mpc.offline.transfers import MaskedMessage, OfflineSteps, Transfer, TransferRequest
+from mpc.offline.transfers import MaskedMessage, OfflineSteps, Transfer, TransferRequest, send
 from mpc.rings import packed_bits
+from mpc.rounds import parallel
 from mpc.words import U8, U64
-from protocols.offline.pairwise.seed_trees import SeedTrees, puncture, puncturing
+from protocols.offline.pairwise.seed_trees import SeedTrees, checking, puncture, puncturing
 from protocols.ot.kernels import aes_blocks
 from protocols.ot.kernels.fold import fold_streams
 
@@ -44,7 +46,9 @@ def asked_for(owner: int, columns: int, vectors: int, height: int) -> list[list[
         return [[Transfer(1 - owner, vectors * columns, width, WORDS, None, None)]]
     trees = -(-vectors // depth) * columns
     told = MaskedMessage(owner, trees * width, WORDS, None)
-    return [[one] for one in (*puncturing(1 - owner, trees, depth), told)]
+    transfers, hidden = puncturing(1 - owner, trees, depth)
+    challenge, answer = checking(1 - owner, depth)
+    return [[transfers], list(hidden), [challenge, told], [answer]]
 
 
 def choose_columns(
@@ -65,14 +69,14 @@ def choose_columns(
         trees = yield from puncture(rank, 1 - owner, groups * n, depth, None, delta, key)
         products, sums = _folded(trees, n, width)
         sums.reshape(groups, n, width)[:] ^= own
-        yield [MaskedMessage(owner, sums.size, WORDS, sums.reshape(-1))]
+        yield from parallel(trees.check(1 - owner), send(MaskedMessage(owner, sums.size, WORDS, sums.reshape(-1))))
         return products.reshape(-1, width)[:vectors]
     bits = np.zeros((groups * depth, n), U8)
     bits[:vectors] = own
     path = (bits.reshape(groups, depth, n) << np.arange(depth)[:, None]).sum(axis=1).reshape(-1)
     trees = yield from puncture(rank, 1 - owner, groups * n, depth, path, delta, key)
     products, _ = _folded(trees, n, width)
-    (told,) = yield [MaskedMessage(owner, groups * n * width, WORDS, None)]
+    _, told = yield from parallel(trees.check(1 - owner), send(MaskedMessage(owner, groups * n * width, WORDS, None)))
     shares = products.reshape(-1, width)
     for v in range(vectors):
         chosen = told.reshape(groups, n, width)[v // depth][own[v] == 1]

@@ -22,7 +22,7 @@ from mpc.words import U64, Shape, packed_size
 from protocols.offline.pairwise.chosen_columns import asked_for
 from protocols.offline.pairwise.one_hot_rows import asked_for as agreeing
 from protocols.offline.pairwise.operands import tree_count
-from protocols.offline.pairwise.seed_trees import depth_of, puncturing
+from protocols.offline.pairwise.seed_trees import checking, depth_of, puncturing
 from protocols.offline.pairwise.view import PairView, fulfil
 
 # The bits of a wave: choices that party 0, and party 1, sends, then words that party 0, and party 1, sends.
@@ -99,8 +99,12 @@ class _Counted:
         return None
 
     def histogram(self, own: object, r: object, of: OneHotProduct) -> OfflineSteps[np.ndarray]:
-        first, second = puncturing(of.owner, tree_count(of), depth_of(of.size))
-        self.trees[of.number] = _cost([first]).after(_cost([second]))
+        depth = depth_of(of.size)
+        transfers, hidden = puncturing(of.owner, tree_count(of), depth)
+        cost = _cost([transfers])
+        for message in (*hidden, *checking(of.owner, depth)):
+            cost = cost.after(_cost([message]))
+        self.trees[of.number] = cost
         yield [MaskedMessage(1 - of.owner, tree_count(of) * of.count, of.ring, None)]
         return np.zeros((of.count, of.n_out), of.ring.dtype)
 
@@ -154,7 +158,7 @@ def request_transfers(request: Correlation[Any]) -> TransferCost:
 
 
 def trees_of(request: Correlation[Any]) -> dict[int, TransferCost]:
-    """Return the additional cost of the first request for a kept one-hot matrix (punctured_trees.py), by matrix."""
+    """Return the additional cost of the first request for a kept one-hot matrix (seed_trees.py), by matrix."""
     return _counted(request)[1]
 
 

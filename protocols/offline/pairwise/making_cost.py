@@ -31,7 +31,7 @@ class MakingCost:
 
     def turns(self, waves: Iterable[Wave]) -> Iterator[bool]:
         """Yield for each round of the waves, as protocols/ot/transfers.py takes them."""
-        batch, size, extender = EXTENSIONS[self.ot]
+        extension = EXTENSIONS[self.ot]
         for wave in waves:
             missing = [max(0, count - left) for count, left in zip(wave[:2], self._open, strict=True)]
             for chooser, count in enumerate(missing):
@@ -39,11 +39,15 @@ class MakingCost:
                 self.transfers += wave[chooser]
                 self.bits[chooser] += wave[chooser] + wave[2 + chooser]
             if any(missing):
-                yield True
+                yield from (True,) * extension.rounds
                 for chooser, count in enumerate(missing):
-                    extensions = -(-count // batch)
-                    self._open[chooser] += extensions * batch - count
-                    self.bits[chooser if extender == "receiver" else 1 - chooser] += extensions * size
+                    if not count:
+                        continue
+                    self._open[chooser] += extension.made(count) - count
+                    sizes = {"sender": extension.check[0], "receiver": extension.check[1]}
+                    sizes[extension.extender] += extension.batches(count) * extension.bits
+                    self.bits[1 - chooser] += sizes["sender"]
+                    self.bits[chooser] += sizes["receiver"]
             yield from (True, True)
 
 

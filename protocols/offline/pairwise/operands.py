@@ -6,7 +6,7 @@ one-hot rows over Z_2^k    of p with words of q: trees of seeds that are kept (s
                            shared by both, with shared words: blocks that are kept (one_hot_rows.py)
 bits of p                  with bits of q: q's bits choose columns of the matrix (chosen_columns.py)
 
-Security   semi-honest, as for the transfers and trees: nothing else is sent
+Security   as for the transfers and trees: nothing else is sent
 Source     as for mpc/offline/transfers.py and the files above; products with fixed operands by two parties: ours
 """
 
@@ -82,6 +82,7 @@ class Operands:
             path = None if own is None else own.bins.T.reshape(-1).astype(np.int64)
             trees, depth, key = tree_count(of), depth_of(of.size), self._next_key()
             punctured = yield from puncture(self.rank, of.owner, trees, depth, path, self.delta, key)
+            yield from punctured.check(of.owner)
             self._histograms[of.number] = SeedHistograms(punctured)
         # Another request for the same matrix may already be making its trees.
         while (kept := self._histograms[of.number]) is None:

@@ -1,7 +1,7 @@
 """One party's one-hot rows times words of the other party: histograms, by trees of seeds that are kept.
 
 Functionality  p: one of K bins for each row and feature; q: a word r for each row -> shares of the sums by bin
-Messages       once: a tree of K seeds for each row and feature, punctured by p at its bin (punctured_trees.py)
+Messages       once: a tree of K seeds for each row and feature, punctured by p at its bin (seed_trees.py)
                per vector, q -> p: for each row and feature, r plus the words of all leaves
 Cost           one word for each row, feature and vector
 Security       semi-honest, as for the trees; the hash of a leaf with the number of a vector is used once, and every

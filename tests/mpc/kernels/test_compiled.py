@@ -16,8 +16,10 @@ X86 = "x86_64-unknown-linux-gnu"
     [
         (X86, "", set()),
         (X86, "+aes", {"aes"}),
-        (X86, "+64bit,+aes,+avx,+avx2,+pclmul,+vaes", {"aes", "vaes"}),
-        (X86, "+aes,-avx,-avx2,+pclmul,-vaes", {"aes"}),
+        (X86, "+64bit,+aes,+avx,+avx2,+pclmul,+vaes", {"aes", "pclmul", "vaes"}),
+        (X86, "+aes,-avx,-avx2,+pclmul,-vaes", {"aes", "pclmul"}),
+        (X86, "+pclmul,+vpclmulqdq", {"pclmul", "vpclmulqdq"}),
+        (X86, "+pclmul,+vpclmulqdq,-avx", {"pclmul"}),
         # What LLVM would switch on by implication, or switches off again, is not counted.
         (X86, "+vaes", {"vaes"}),
         (X86, "+aes,+vaes,-avx2", {"aes"}),
@@ -36,7 +38,7 @@ def test_extensions_are_those_of_the_target(triple, features, expected):
 PROBE = """
 import numpy as np
 from mpc.kernels import aes
-from protocols.ot.kernels import aes_blocks, children, leaf_words
+from protocols.ot.kernels import aes_blocks, carryless, children, leaf_words
 rng = np.random.default_rng(1)
 key, blocks = bytes(range(16)), rng.integers(0, 2**64, (37, 2), np.uint64)
 assert np.array_equal(aes.expand(blocks, (0, 1), key), aes.expand_portably(blocks, np.arange(2, dtype=np.uint64), key))
@@ -52,6 +54,12 @@ assert np.array_equal(leaves[0], aes_blocks.hashes_portably(blocks, None, 2, key
 assert np.array_equal(
     aes_blocks.tweaked_hashes(blocks, 7, 3, schedule), aes_blocks.hashes_portably(blocks, 7, 3, keys[0])
 )
+factors = rng.integers(0, 2**64, (8, 2), np.uint64)[:, 0].copy()
+assert np.array_equal(
+    carryless.fold_planes(blocks.T.copy(), blocks[:, 1].copy()),
+    np.bitwise_xor.reduce(carryless.multiply_plainly(blocks.T, blocks[:, 1]), axis=1),
+)
+assert carryless.fold_blocks(blocks, factors).shape == (2, 5)
 assert aes_blocks._WIDTH == (256 if aes_blocks.EXTENSIONS >= {"vaes", "aes"} else 128)
 print(aes.HAS_AES_NI, aes_blocks._WIDTH)
 """

@@ -13,7 +13,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import protocols.ot.kernels
-from protocols.ot.kernels import aes_blocks, children, fold, leaf_words, lpn, transpose
+from protocols.ot.kernels import aes_blocks, carryless, children, fold, leaf_words, lpn, transpose
 
 RNG = np.random.default_rng(3)
 
@@ -42,9 +42,14 @@ CALLS = {
         (words(16).view(np.uint32), 32, *words(2, 16).view(np.uint32)),
     ],
     leaf_words.add_at_compiled: [(words(5, 3), np.array([4, 0, 4, 2]), words(4, 3))],
+    carryless._reduced: [tuple(words(2))],
+    carryless.fold_bits_compiled: [
+        (words(n).astype(np.uint8) & np.uint8(1), words(8), words(-(-n // 8))) for n in (1, 8, 21)
+    ],
     lpn._add: [(*words(2), words(32), *words(1), np.uint64(15))],
 }
 TWINS = {
+    carryless.fold_bits_compiled: carryless.fold_bits_plainly,
     transpose.transpose_compiled: transpose.transpose_plainly,
     fold.fold_compiled: fold.fold_plainly,
     leaf_words.add_at_compiled: leaf_words.add_at_plainly,
@@ -54,12 +59,13 @@ TWINS = {
 def test_every_kernel_is_here():
     kernels = set()
     for info in pkgutil.iter_modules(protocols.ot.kernels.__path__):
-        # The processor's AES instruction has no body in Python: it and its caller are compared with `cryptography`.
+        # The processor's instructions have no body in Python: their callers are compared with `cryptography` and numpy.
         if info.name != "aes_blocks":
             module = importlib.import_module(f"protocols.ot.kernels.{info.name}")
             kernels |= {v for v in vars(module).values() if isinstance(v, CPUDispatcher)}
     kernels.discard(aes_blocks.copy_words)
-    assert kernels == {leaf_words._add_words, children._double, fold._fold_streams, lpn.add_rows_compiled, *CALLS}
+    instructed = {leaf_words._add_words, children._double, fold._fold_streams, lpn.add_rows_compiled}
+    assert kernels == {carryless._fold_planes, carryless._fold_blocks, *instructed, *CALLS}
 
 
 @pytest.mark.parametrize("kernel", CALLS, ids=lambda k: k.__name__)
@@ -76,6 +82,39 @@ def test_compiled_interpreted_and_plain_agree(kernel):
             # `fold` overwrites its first argument.
             written = slice(1, None) if kernel is fold.fold_compiled else slice(None)
             assert all(np.array_equal(a, b) for a, b in zip(compiled[written], plain[written], strict=True))
+
+
+def product_of_polynomials(a, b):
+    """Multiply over GF(2^64), with Python's integers."""
+    product = 0
+    for bit in range(64):
+        product ^= (a << bit) * (b >> bit & 1)
+    for bit in range(126, 63, -1):
+        product ^= (1 << 64 | 0b11011) << bit - 64 if product >> bit & 1 else 0
+    return product
+
+
+def test_products_over_the_field():
+    a, b = words(2, 50)
+    a[0], b[:2] = 2**64 - 1, 2**64 - 1
+    expected = [product_of_polynomials(int(x), int(y)) for x, y in zip(a, b, strict=True)]
+    assert carryless.multiply_plainly(a, b).tolist() == expected
+    # An inverse: X times X^63 + X^3 + X^2 + 1.
+    assert carryless.multiply_plainly(np.array([2], np.uint64), np.array([1 << 63 | 0b1101], np.uint64)).tolist() == [1]
+
+
+@pytest.mark.parametrize("count", (1, 7, 8, 15, 16, 17, 128, 200))
+def test_sums_of_products_over_the_field(count, monkeypatch):
+    planes, blocks, factors = words(5, count), words(count, 2), words(64)
+    own = words(count)
+    results = []
+    for has in (carryless.HAS_CLMUL, False):
+        monkeypatch.setattr(carryless, "HAS_CLMUL", has)
+        results.append((carryless.fold_planes(planes, own), carryless.fold_blocks(blocks, factors)))
+    assert all(np.array_equal(*both) for both in zip(*results, strict=True))
+    products = [[product_of_polynomials(int(x), int(y)) for x, y in zip(row, own, strict=True)] for row in planes]
+    assert results[0][0].tolist() == np.bitwise_xor.reduce(np.array(products, np.uint64), axis=1).tolist()
+    assert results[0][1].shape == (2, -(-count // 64))
 
 
 def test_a_transposed_bit_is_where_it_belongs():

@@ -72,6 +72,8 @@ def test_seed_histograms(hashed, monkeypatch):
     making = made_by(party, KnownProduct(request, None, np.zeros((vectors, rows), np.uint32)))
     (blocks,) = next(making)
     making.send([np.zeros((blocks.count, 2), U64)])
+    making.send([None])
+    making.send([np.zeros(3, U64)])
     hashed.clear()  # the same trees are grown again for each use
     next(making)
     assert sum(hashed.values()) > rows * vectors // 4 and max(hashed.values()) <= MOST

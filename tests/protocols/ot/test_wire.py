@@ -20,14 +20,16 @@ def digest(array):
     return hashlib.sha256(array.tobytes()).hexdigest()[:16]
 
 
-def made(steps, answer):
-    """Run steps of one round; return the bytes that they send and their result."""
-    sent = list(next(steps).sent)
+def made(steps, *answers):
+    """Run steps; return what they send in each round, and their result."""
+    sent = [list(next(steps).sent)]
+    for answer in answers[:-1]:
+        sent.append(list(steps.send(answer).sent))
     try:
-        steps.send(answer)
+        steps.send(answers[-1])
     except StopIteration as done:
         return sent, done.value
-    raise AssertionError("the steps must take one round only")
+    raise AssertionError("the steps must take as many rounds as there are answers")
 
 
 def test_base_ot():
@@ -44,15 +46,19 @@ def test_trees():
 
 def test_softspoken():
     leaves = words("leaves", 1 << softspoken.FIELD_BITS, softspoken.TREES, 2)
-    (said,), (choices, t) = made(softspoken.SoftSpokenReceiver(leaves).extend(1), [])
-    assert (said.size, choices.size) == (31 * (1 << 13) // 8, 1 << 13)
+    coin = words("coin", 2).view(np.uint8)
+    ((said,), none, (hashes,)), (choices, t) = made(softspoken.SoftSpokenReceiver(leaves).extend(1), [], [coin], [])
+    assert (said.size, none, hashes.size, choices.size) == (31 * (1 << 13) // 8, [], 1024, (1 << 13) - 64)
+    assert digest(hashes) == "892e692ab9c591c7"
     assert (digest(said), digest(choices), digest(t)) == ("c8a87da3a8f96098", "7df220caeec9b3b3", "d35ef56b7f4f52d8")
 
 
 def test_ferret():
     q = words("kept", ferret.KEPT, 2) & np.array([2**64 - 2, 2**64 - 1], np.uint64)
-    (said,), blocks = made(ferret.FerretSender(SESSION, DELTA, q).extend(1), [])
-    assert (said.size, blocks.shape) == (16 * 10 * 1184, (2_149_664, 2))
+    challenge = words("challenge", 3).view(np.uint8)
+    ((said,), none, (answer,)), blocks = made(ferret.FerretSender(SESSION, DELTA, q).extend(1), [], [challenge], [])
+    assert (said.size, none, answer.size, blocks.shape) == (16 * 10 * 1184, [], 32, (2_149_600, 2))
+    assert digest(answer) == "482f65886dfea50c"
     assert (digest(said), digest(blocks)) == ("8f8f712830160ad9", "4e7c77949174a779")
 
 

@@ -1,12 +1,15 @@
 """Kept matrices of two parties: every kind of product, several uses, either owner, and the cost."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from mpc.errors import ProtocolDesync
 from mpc.matrix.fixed_operand import OperandProduct, fix, multiply_fixed
 from mpc.matrix.known_matrix import BinColumns, DenseBits, DenseWords, packed_rows
 from mpc.matrix.linear_map import KnownProduct, MatrixVectors, apply_matrix, share_masked_matrix
-from mpc.offline.transfers import Correlated, unpack
+from mpc.offline.transfers import Correlated, MaskedMessage, unpack
 from mpc.rings import GF2, Z8, Z16, Z32, Z64, Z2k
 from mpc.rounds import parallel
 from mpc.shares import AShare, BShare
@@ -15,12 +18,20 @@ from protocols.offline.pairwise import chosen_columns, one_hot_rows, seed_histog
 from protocols.offline.pairwise.chosen_columns import asked_for, choose_columns, depth_for
 from protocols.offline.pairwise.cost import request_transfers, trees_of
 from protocols.offline.pairwise.operands import Operands
-from protocols.offline.pairwise.seed_trees import GROUP, puncture
+from protocols.offline.pairwise.seed_trees import GROUP, SeedTrees, checking, puncture
+from protocols.ot.consistency import ANSWER, CHALLENGE, TAKEN
 from protocols.testing.two_parties import made_by_both, opened, run_both
 from tests.mpc.offline.ideal_transfers import DELTAS, Ideal, made_by, shared
 
 RNG = np.random.default_rng(5)
 KEY = bytes(range(16))
+
+
+def checked_trees(rank, owner, depth, path):
+    own = path if rank == owner else None
+    trees = yield from puncture(rank, owner, len(path), depth, own, DELTAS[rank], KEY)
+    yield from trees.check(owner)
+    return trees
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5, 7])
@@ -30,9 +41,7 @@ def test_all_leaves_but_one(depth, owner):
     path = RNG.integers(0, size, 2 * GROUP + 3)
     path[:size] = np.arange(size)
     ideal = Ideal()
-    results = ideal.run(
-        [puncture(rank, owner, len(path), depth, path if rank == owner else None, DELTAS[rank], KEY) for rank in (0, 1)]
-    )
+    results = ideal.run([checked_trees(rank, owner, depth, path) for rank in (0, 1)])
     for groups in zip(*(trees.groups() for trees in results), strict=True):
         every, known = groups[1 - owner], groups[owner]
         assert every.trees == known.trees and np.array_equal(every.schedule(), known.schedule())
@@ -44,9 +53,104 @@ def test_all_leaves_but_one(depth, owner):
         assert np.array_equal(sums, np.broadcast_to(DELTAS[1 - owner], sums.shape))
     request = MatrixVectors(1, owner, len(path), size, Z32, count=1, size=size)
     counted = trees_of(request)[1]
-    assert counted.waves == ideal.waves and sum(counted.transfers) == len(path) * depth
+    more = 0 if depth == 1 else TAKEN
+    assert counted.waves == ideal.waves and sum(counted.transfers) == len(path) * depth + more
     assert counted.transfers[1 - owner] == 0
-    assert counted.bits[owner] == len(path) * depth and counted.bits[1 - owner] == 128 * len(path) * (depth - 1)
+    assert counted.bits[owner] == len(path) * depth + more + (64 * CHALLENGE if more else 0)
+    assert counted.bits[1 - owner] == 128 * len(path) * (depth - 1) + (64 * ANSWER if more else 0)
+
+
+def changed(program, number, change):
+    """Change the number-th message of a program."""
+    asked, sent = next(program), 0
+    while True:
+        lied = []
+        for one in asked:
+            if isinstance(one, MaskedMessage) and one.words is not None:
+                words, sent = one.words.copy(), sent + 1
+                if sent - 1 == number:
+                    change(words)
+                one = replace(one, words=words)
+            lied.append(one)
+        try:
+            asked = program.send((yield lied))
+        except StopIteration as done:
+            return done.value
+
+
+@pytest.mark.parametrize("depth", [2, 3, 6])
+@pytest.mark.parametrize("level", [0, -1])
+def test_a_lie_about_any_level_of_any_tree_is_found(depth, level):
+    path = RNG.integers(0, 1 << depth, 2 * GROUP + 3)
+
+    for tree, bit in ((0, 0), (GROUP, 127), (len(path) - 1, 64)):
+
+        def lie(words, tree=tree, bit=bit):
+            words.reshape(depth - 1, len(path), 2)[level, tree, bit >> 6] ^= U64.type(1 << (bit & 63))
+
+        programs = [checked_trees(rank, 1, depth, path) for rank in (0, 1)]
+        with pytest.raises(ProtocolDesync, match="contradict each other"):
+            Ideal().run([changed(programs[0], 0, lie), programs[1]])
+
+
+@pytest.mark.parametrize("liar", [0, 1])
+def test_a_lie_in_the_check_is_found(liar):
+    path = RNG.integers(0, 8, 40)
+
+    def lie(words):
+        words[-1] ^= U64.type(1)
+
+    programs = [checked_trees(rank, 1, 3, path) for rank in (0, 1)]
+    programs[liar] = changed(programs[liar], 1 if liar == 0 else 0, lie)
+    with pytest.raises(ProtocolDesync, match="contradict each other"):
+        Ideal().run(programs)
+
+
+def test_a_guess_of_the_path_passes():
+    """A wrong sum passes as often as the liar guesses the path."""
+    delta, passed, trials = DELTAS[0], 0, 300
+    for _ in range(trials):
+        path, guess = RNG.integers(0, 8, (2, 1))
+        told = []
+
+        def lie(words, told=told):
+            words[0] ^= U64.type(1)
+            told.append(words.copy())
+
+        owner, liar = (checked_trees(rank, 1, 3, path) for rank in (1, 0))
+        passed += guessed(owner, liar, lie, told, guess, delta)
+    # The last side of a path does not matter: both leaves there are wrong by the same block.
+    assert abs(passed - trials / 4) < 4 * (trials * 3 / 16) ** 0.5
+
+
+def guessed(owner, liar, lie, told, guess, delta):
+    """Return whether an owner accepts the answer of a liar that has guessed its path."""
+    blocks = []
+
+    def keep(program):
+        asked = next(program)
+        while True:
+            answers = yield asked
+            if isinstance(asked[0], Correlated):
+                blocks.append(answers[0])
+            if isinstance(asked[0], MaskedMessage) and asked[0].count == CHALLENGE:
+                # It makes what an owner with this path makes.
+                *coin, x = answers[0]
+                own = blocks[0][:3].reshape(3, 1, 2)
+                sides = (~guess >> np.arange(3)[:, None] & 1).astype(U64)
+                of_guess = own ^ sides[..., None] * delta
+                sums = told[0].reshape(2, 1, 2) ^ of_guess[1:]
+                trees = SeedTrees(KEY, 3, of_guess[0], sums, guess, None, blocks[0][3:], np.zeros(TAKEN, U8))
+                hashed = trees._hashed(np.array(coin))
+                yield [replace(checking(1, 3)[1], words=hashed.answer(x ^ hashed.challenge()[0][2], delta))]
+                return None
+            asked = program.send(answers)
+
+    try:
+        Ideal(int(RNG.integers(1 << 30))).run([keep(changed(liar, 0, lie)), owner])
+    except ProtocolDesync:
+        return False
+    return True
 
 
 @pytest.mark.parametrize(("m", "groups", "vectors"), [(1, 1, 1), (3, 2, 2), (100, 1, 5), (7, 3, 4)])
@@ -158,7 +262,7 @@ def test_concurrent_requests_share_the_trees():
             for rank, party in enumerate(parties)
         ]
     )
-    assert sum(one.count for one in ideal.asked if isinstance(one, Correlated)) == n * 2
+    assert sum(one.count for one in ideal.asked if isinstance(one, Correlated)) == n * 2 + TAKEN
     for x, first, second in zip(r, *results, strict=True):
         assert np.array_equal(first + second, x @ (bins == np.arange(size)).astype(np.uint32))
 
