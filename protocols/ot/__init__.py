@@ -1,1 +1,1 @@
-"""Oblivious transfer between two semi-honest parties: base OT, correlated OT by extension, and pads made from it."""
+"""Oblivious transfer between two parties: base OT, correlated OT by extension with its check, and pads made from it."""

@@ -4,8 +4,10 @@ Functionality  choices c_i of the receiver -> sender: keys (k_i0, k_i1); receive
 Messages       receiver -> sender: r_i0, r_i1 with r_c = pk - H(i, c, r_(1-c)), r_(1-c) random        (one round)
                sender -> receiver: encapsulations to r_ij + H(i, j, r_i(1-j)), j = 0, 1               (one round)
 Cost           2 x 1184 bytes and 2 x 1088 bytes per OT
-Security       semi-honest; MLWE and random oracles: a public key is pseudorandom in Z_3329^768 x {0, 1}^256, so the
-               two r are indistinguishable; the oracle determines the other key after r, and nobody has its secret key
+Security       malicious, with keys that a party which deviates may choose (endemic): MLWE and random oracles. A public
+               key is pseudorandom in Z_3329^768 x {0, 1}^256, so the two r are indistinguishable; the oracle determines
+               the other key after r, and nobody has its secret key. A wrong ciphertext gives a random key, which what
+               is built on it has to find
 Source         Masny and Rindal, CCS 2019; ML-KEM: FIPS 203
 """
 

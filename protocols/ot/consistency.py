@@ -117,4 +117,4 @@ def _digest(words: np.ndarray) -> np.ndarray:
 
 def _words(coin: np.ndarray, purpose: str, count: int) -> np.ndarray:
     stream = hashlib.shake_128(b"sharewood OT, check" + coin.tobytes() + purpose.encode())
-    return np.frombuffer(stream.digest(8 * count), U64)
+    return np.frombuffer(stream.digest(8 * count), U64).copy()

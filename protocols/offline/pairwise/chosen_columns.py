@@ -4,8 +4,8 @@ Functionality  p: columns m_j; q: bits r_vj, v = 1 .. V -> shares by xor of the 
 Messages       for each column and k vectors, a tree of 2^k seeds (seed_trees.py), punctured at the leaf that k
                bits of q name; beside the trees' check, p -> q: m_j xor the sum of the words of all leaves
 Cost           ceil(V / k) trees per column, and as many strings of one bit per row; k = 1 is a transfer of the string
-Security       as for the trees, so q's bits stay hidden; what p sends is its own input, and may differ from call to call.
-               The hash of a leaf is a key for AES in counter mode, used once
+Security       as for the trees, so q's bits stay hidden; what p sends is its own input, and may differ from call to
+               call. The hash of a leaf is a key for AES in counter mode, used once
 How            a VOLE over GF(2^k): with words r_x of leaf x, p adds up u = sum r_x and v = sum x r_x; q, who lacks leaf
                d, adds up (x xor d) r_x = v xor d u, and knows u xor m
 Source         subspace VOLE of SoftSpoken: Roy, CRYPTO 2022

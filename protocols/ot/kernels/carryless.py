@@ -178,8 +178,5 @@ def fold_blocks(blocks: np.ndarray, factors: np.ndarray) -> np.ndarray:
 def fold_bits(bits: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """Sum the factors uint64[m] whose bits, of uint8[n], are 1, m bits at a time: uint64[n / m]."""
     out = np.empty(-(-bits.size // factors.size), np.uint64)
-    _fold_bits(bits, factors, out)
+    (fold_bits_compiled if COMPILES else fold_bits_plainly)(bits, factors, out)
     return out
-
-
-_fold_bits = fold_bits_compiled if COMPILES else fold_bits_plainly

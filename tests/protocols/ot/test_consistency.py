@@ -327,7 +327,7 @@ def test_what_the_receiver_says_of_its_bits_is_uniform():
             hashed.add(blocks, bits)
             hashed.add_last(blocks[:64], RNG.integers(0, 2, 64).astype(np.uint8))
             said[i] = hashed.challenge()[0][2]
-        ones = np.unpackbits(said.view(np.uint8)).reshape(trials, 64).sum(axis=0)
+        ones = np.unpackbits(said.view(np.uint8)).reshape(trials, 64).sum(axis=0, dtype=int)
         assert (abs(2 * ones - trials) < 5 * trials**0.5).all()
 
 
