@@ -31,6 +31,8 @@ from mpc.words import U8, Shape, smallest_word
 
 T = TypeVar("T")
 _BYTE = 8
+# The most words that the messages of one product have: longer ones are made in pieces, one after another.
+_MOST = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -173,8 +175,20 @@ def _cross(
     """Return sums over the bits i of b, [n], of 2^i times words [n, m].
 
     With a chooser, b is its own and the words are the other's; without one, both parties' b and words are multiplied
-    crosswise. Groups of eight bits have messages of one width.
+    crosswise.
     """
+    count, width = words.shape
+    out, step = np.empty((count, width), ring.dtype), max(1, _MOST // (ring.bits * max(1, width)))
+    for start in range(0, count, step):
+        piece = slice(start, start + step)
+        out[piece] = yield from _cross_piece(rank, chooser, bits_of[piece], words[piece], ring)
+    return out
+
+
+def _cross_piece(
+    rank: int, chooser: int | None, bits_of: np.ndarray, words: np.ndarray, ring: Z2k
+) -> OfflineSteps[np.ndarray]:
+    """Compute `_cross`; groups of eight bits have messages of one width."""
     transfers, per = [], 2 if chooser is None else 1
     count, width = words.shape
     for low in range(0, ring.bits, _BYTE):
@@ -223,9 +237,13 @@ def matmul_private(rank: int, left: int, a: np.ndarray, b: np.ndarray, ring: Z2k
     (n, k), m = a.shape, b.shape[1]
     if n > m:
         return (yield from matmul_private(rank, 1 - left, b.T, a.T, ring)).T
-    own = a.reshape(-1) if rank == left else np.tile(b, (n, 1))
-    products = yield from multiply_private(rank, left, own, m, ring)
-    return products.reshape(n, k, m).sum(axis=1, dtype=ring.dtype)
+    out, step = np.empty((n, m), ring.dtype), max(1, _MOST // (ring.bits * max(1, k * m)))
+    for start in range(0, n, step):
+        rows = a[start : start + step]
+        own = rows.reshape(-1) if rank == left else np.tile(b, (len(rows), 1))
+        products = yield from multiply_private(rank, left, own, m, ring)
+        out[start : start + step] = products.reshape(len(rows), k, m).sum(axis=1, dtype=ring.dtype)
+    return out
 
 
 def multiply_bits(rank: int, own: np.ndarray, ring: Z2k) -> OfflineSteps[np.ndarray]:

@@ -5,7 +5,7 @@ Messages       round 1, chooser -> sender: c_i xor b_i, b_i the random choice of
                round 2, sender -> chooser: H(q_i) - H(q_i + delta) + w_i;  both directions use the same rounds
                A request for the blocks themselves (`Correlated`) takes round 1 only
 Cost           per transfer, one bit and the bits of its words; besides, the correlated transfers
-Security       choices and words stay hidden from a party that sends anything, since the correlated transfers are checked
+Security       choices and words stay hidden from a party that sends anything, since correlated transfers are checked
                (consistency.py); products are right if both follow the protocol: a party may flip any choice, and send
                any words. H is correlation robust (protocols/ot/pads.py), and every number is hashed once
 Source         Ishai, Kilian, Nissim and Petrank, CRYPTO 2003; correlated: Asharov, Lindell, Schneider and Zohner,

@@ -1,6 +1,8 @@
 """Computations of two parties by transfers: all cases in small rings, odd shapes, and faults."""
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -131,6 +133,39 @@ def test_private_matrices(n, k, m, left):
     of = [halves[0], halves[1]] if left == 0 else [halves[1], halves[0]]
     results = made(transfers.matmul_private, (left, left), *zip(*of, strict=True), ring=ring)
     assert np.array_equal(added(ring, results), low_bits(a @ b, 21))
+
+
+@pytest.mark.parametrize("most", [1, 300, 1000])
+def test_long_products_in_pieces(monkeypatch, most):
+    monkeypatch.setattr(transfers, "_MOST", most)
+    ring = Z2k(U64, 21)
+    a, b = RNG.integers(0, 1 << 21, (7, 3), U64), RNG.integers(0, 1 << 21, (3, 8), U64)
+    none = np.zeros_like(a), np.zeros_like(b)
+    ideal = Ideal()
+    results = made(transfers.matmul_private, (0, 0), (a, none[0]), (none[1], b), ideal=ideal, ring=ring)
+    assert np.array_equal(added(ring, results), low_bits(a @ b, 21))
+    # The 21 choices of a have 21 bits each, times 8 words; pieces are whole rows where these fit.
+    assert ideal.waves == {1: 21, 300: 21, 1000: 7}[most]
+    assert max(one.count * one.width for one in ideal.asked) <= max(most, 8 * 8)
+
+
+@pytest.mark.long
+def test_a_product_of_many_words_takes_no_more_memory():
+    """16 million elementary products, which take a party 8 GB if their messages are made at once."""
+    program = (
+        "import resource, numpy as np\n"
+        "from tests.mpc.offline.ideal_transfers import Ideal\n"
+        "from mpc.offline import transfers\n"
+        "from mpc.rings import Z64\n"
+        "a = np.arange(64009, dtype=np.uint64).reshape(253, 253)\n"
+        "given = [(a, a * 0), (a * 0, a)]\n"
+        "both = [transfers.matmul_private(rank, 0, *given[rank], Z64) for rank in (0, 1)]\n"
+        "first, second = Ideal().run(both)\n"
+        "assert np.array_equal(first + second, a @ a)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(child.stdout) < 3e6
 
 
 @pytest.mark.parametrize("bits", range(1, 13))
