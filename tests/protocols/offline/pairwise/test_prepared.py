@@ -467,7 +467,8 @@ def test_after_a_kill_the_rest_is_used_but_no_mask_twice(known, tmp_path, monkey
     assert all(0 < before < 60 for before, _ in ends.values())
     for rank in (0, 1):
         masks = np.fromfile(tmp_path / f"{MASKS}_{rank}", np.uint64).reshape(-1, 40)
-        assert len(masks) > 80 and len(np.unique(masks, axis=0)) == len(masks)
+        # The party that is left may notice before it takes its 21st.
+        assert len(masks) >= 80 and len(np.unique(masks, axis=0)) == len(masks)
 
 
 def test_online_is_the_same_and_offline_takes_fewer_bytes(tmp_path):
