@@ -36,6 +36,7 @@ FOLDER = {
         "forests",
         "large",
         "monitor",
+        "objectives",
         "owners",
         "papers",
         "plot_secureboost",
