@@ -32,7 +32,7 @@ from protocols.transport.certificates import make_credentials
 from secure_tree import SecureXGBClassifier
 from secure_tree.exchange.plain_model import reveal_model
 from secure_tree.exchange.xgboost import to_xgboost
-from secure_tree.prediction.reasons import Contributions
+from secure_tree.prediction.reasons.explaining import Contributions
 
 PAGE, NAME = DOCS / "reasons.md", "reasons"
 

@@ -115,6 +115,12 @@ class Share:
         """Apply a rearrangement of entries (transpose, take, repeat ...) to the share."""
         return self._like(function(self._words))
 
+    def with_part(self, key: Any, part: Self) -> Self:
+        """Return a copy in which `part`, a share of the same kind, takes the place of x[key]."""
+        words = self._words.copy()
+        words[key] = part._words
+        return self._like(words)
+
     def reshape(self, *shape: int) -> Self:
         return self._like(self._words.reshape(*shape))
 

@@ -52,18 +52,9 @@ from secure_tree.owners.lines import Line
 from secure_tree.owners.stored import keeping, save, save_columns
 from secure_tree.prediction.answering import answer, check_for_clients, check_without_offsets
 from secure_tree.prediction.authenticated import input_model
-from secure_tree.prediction.reasons import (
-    Contributions,
-    Explanation,
-    Groups,
-    Show,
-    Toward,
-    make_table,
-    requested,
-    revealed_reasons,
-    scale_of,
-    told,
-)
+from secure_tree.prediction.reasons.explaining import Contributions, Explanation, revealed_reasons, told
+from secure_tree.prediction.reasons.request import Groups, Show, Toward, requested
+from secure_tree.prediction.reasons.table import make_table, scale_of
 from secure_tree.prediction.revealing import check_macs, predict_shards, revealed_margins
 from secure_tree.public.bounds import NO_BOUNDS, Bounds, check_consent
 from secure_tree.public.config import Method

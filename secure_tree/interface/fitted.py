@@ -20,7 +20,7 @@ from secure_tree.training.train import LearningCurve, LearningCurves, best_round
 
 if TYPE_CHECKING:
     from secure_tree.model.shared_model import SharedModel
-    from secure_tree.prediction.reasons import Table
+    from secure_tree.prediction.reasons.table import Table
 
 
 class Fitted(Parametrised):

@@ -34,7 +34,7 @@ from secure_tree.interface.conventions import needs_party, shared_model
 from secure_tree.interface.inputs import features_to_predict
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.predict import margins
-from secure_tree.prediction.reasons import magnitudes
+from secure_tree.prediction.reasons.table import magnitudes
 from secure_tree.public.config import Method
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE

@@ -19,7 +19,8 @@ from secure_tree.agreement.models import MOST_ROWS, agree_on_prediction
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.lines import Line
 from secure_tree.prediction.client import Offer, checked_half, is_id
-from secure_tree.prediction.predict import FixedModel, fix_model, margins_of_shared
+from secure_tree.prediction.predict import fix_model, margins_of_shared
+from secure_tree.prediction.routers import FixedModel
 from secure_tree.public.config import Method
 from secure_tree.public.numerics import MARGIN_SCALE
 

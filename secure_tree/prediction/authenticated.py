@@ -23,7 +23,7 @@ from mpc.words import U64
 from secure_tree.data.bins import keys_of
 from secure_tree.model.ensemble import Ensemble
 from secure_tree.prediction.paths import paths
-from secure_tree.prediction.predict import THRESHOLD_BITS, columns_of
+from secure_tree.prediction.routers import THRESHOLD_BITS, columns_of
 from secure_tree.public.layout import Layout
 
 # Comparisons at a time: the dealer makes 4 kB for each.

@@ -3,7 +3,7 @@
 Functionality  a model, the number of a feature, public values of it -> the mean margin where it has each value
 How            path-dependent: a node that splits on the feature sends all rows where the value belongs, any other node
                as many to each side as in the training, by sums of hessians. A leaf counts by the product on its path
-Messages       the ratios of the hessians (secure_tree/prediction/reason_table.py) beside a comparison of all thresholds
+Messages       the ratios of the hessians (reasons/path_values.py) beside a comparison of all thresholds
                with the values; per node and point a choice; per level a product and a truncation; one with the leaves
 Error          2^-18 of the largest leaf weight per tree
 Security       semi-honest, perfect: composition of perfect protocols. A curve of many points tells thresholds of the
@@ -31,8 +31,8 @@ from secure_tree.agreement.models import agree_on_dependence
 from secure_tree.data.bins import keys_of
 from secure_tree.model.ensemble import Ensemble
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.predict import THRESHOLD_BITS
-from secure_tree.prediction.reason_table import SCALE, cover_ratios
+from secure_tree.prediction.reasons.path_values import SCALE, cover_ratios
+from secure_tree.prediction.routers import THRESHOLD_BITS
 from secure_tree.public.names import column_of
 from secure_tree.public.numerics import MARGIN_SCALE
 

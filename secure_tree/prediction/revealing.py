@@ -14,7 +14,8 @@ from mpc.words import U64
 from secure_tree.data.categories import Dictionary
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.authenticated import AuthenticatedModel, authenticated_margins
-from secure_tree.prediction.predict import margins, row_groups
+from secure_tree.prediction.predict import margins
+from secure_tree.prediction.routers import row_groups
 from secure_tree.public.config import Method, check_method
 from secure_tree.public.layout import Layout, place
 from secure_tree.workers.sources import PART, AtWorkers, Kept, Shards, agree_on_counts

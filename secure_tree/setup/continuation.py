@@ -34,7 +34,8 @@ from secure_tree.data.own_rows import Here, OwnRows, labels_of_owners
 from secure_tree.data.table import Table
 from secure_tree.model.ensemble import Ensemble, NodeStatistics
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.predict import HiddenBins, margins, routed_margins, shared_bin_router
+from secure_tree.prediction.predict import margins, routed_margins
+from secure_tree.prediction.routers import HiddenBins, shared_bin_router
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import PublicFacts, TrainingContext
 from secure_tree.public.exact import ceil_log2

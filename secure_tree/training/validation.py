@@ -19,7 +19,7 @@ from secure_tree.functions import metrics, powers
 from secure_tree.functions.curves import EXP, quadratics
 from secure_tree.model.ensemble import Routes, TreeShares
 from secure_tree.prediction.paths import sum_of_paths
-from secure_tree.prediction.predict import HiddenBins, Router, bin_router, row_groups, shared_bin_router
+from secure_tree.prediction.routers import HiddenBins, Router, bin_router, row_groups, shared_bin_router
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.exact import ln
 from secure_tree.public.layout import Layout

@@ -24,7 +24,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ from mpc.matrix.fixed_operand import FixedOperand, fix, multiply_fixed
 from mpc.party import Party
 from mpc.rings import Z32
 from mpc.rounds import Steps, parallel
-from mpc.shares import AShare, BShare, S, concatenate, public_bits
+from mpc.shares import AShare, BShare, concatenate, public_bits
 from secure_tree.data.bins import Bins, order_key
 from secure_tree.model.ensemble import winning_edges
 from secure_tree.public.interactions import Interactions
@@ -115,7 +114,7 @@ def left_sums(party: Party, candidates: Candidates, histograms: list[AShare]) ->
         sums = [sums[0] + moved[1], sums[1] + moved[0]]
     for ends, of_set in zip(layout.sets, of_sets, strict=True):
         (p, places), *_ = layout.with_features(*ends)
-        sums[p] = _replaced(sums[p], (..., _cuts(places), -1), of_set.reshape(v, s, -1))
+        sums[p] = sums[p].with_part((..., _cuts(places), -1), of_set.reshape(v, s, -1))
     missing = [h[:, :, list(layout.optional[p]), -1:] for p, h in enumerate(histograms)]
     if not layout.vertical:
         missing = [reduce(add, missing)] * len(missing)
@@ -147,7 +146,7 @@ def left_sets(party: Party, candidates: Candidates, winner: BShare) -> Steps[lis
         sets = [sets[p] ^ foreign[p].map(lambda b: b.transpose(1, 0, 2)) for p in (0, 1)]
     for blocks, of_set in zip(of_columns, of_sets, strict=True):
         for p, places in blocks:
-            sets[p] = _replaced(sets[p], (slice(None), places, -1), of_set[0])
+            sets[p] = sets[p].with_part((slice(None), places, -1), of_set[0])
     return [
         concatenate([sets[p], missing[:, layout.features_of(p), None]], axis=2) if layout.optional[p] else sets[p]
         for p in layout.blocks
@@ -162,13 +161,6 @@ def by_category(layout: Layout, values: list[AShare], first: int, end: int) -> A
 def _cuts(places: slice) -> slice:
     """Return the places of a column's candidates: all of its indicators but the last."""
     return slice(places.start, places.stop - 1)
-
-
-def _replaced(x: S, places: Any, part: S) -> S:
-    """Return x with another part."""
-    copy = x.map(np.copy)
-    copy._words[places] = part._words
-    return copy
 
 
 def _without(bits: np.ndarray, places: slice) -> np.ndarray:

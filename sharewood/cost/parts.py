@@ -14,7 +14,7 @@ from secure_tree.explore.config import ExploreConfig
 from secure_tree.explore.cost import plan_exploration
 from secure_tree.monitor.config import MonitorConfig
 from secure_tree.monitor.cost import plan_monitoring
-from secure_tree.prediction.reasons_cost import plan_reasons
+from secure_tree.prediction.reasons.cost import plan_reasons
 from secure_tree.public.config import Method, TrainConfig
 from secure_tree.training.cost import Sizes
 from sharewood.cost.plan import FRAME_BYTES

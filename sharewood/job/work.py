@@ -26,7 +26,8 @@ from secure_tree.owners.columns import OwnersOfColumns
 from secure_tree.owners.contributing import Owners
 from secure_tree.owners.lines import Line
 from secure_tree.owners.stored import Stored
-from secure_tree.prediction.reasons import Contributions, Groups, Show, Toward
+from secure_tree.prediction.reasons.explaining import Contributions
+from secure_tree.prediction.reasons.request import Groups, Show, Toward
 from secure_tree.public.bounds import NO_BOUNDS, Bounds
 from secure_tree.public.config import Method, TrainConfig
 from secure_tree.public.context import OwnerFacts

@@ -28,19 +28,20 @@ from protocols.offline.supply import Supply
 from secure_tree.model.shared_model import SharedModel
 from secure_tree.prediction.answering import WHAT, offer_of
 from secure_tree.prediction.authenticated import AuthenticatedModel, input_model
-from secure_tree.prediction.predict import FixedModel, fix_model, margins_of_own, margins_of_shared, own_rows
-from secure_tree.prediction.reasons import (
+from secure_tree.prediction.predict import fix_model, margins_of_own, margins_of_shared
+from secure_tree.prediction.reasons.explaining import (
     Contributions,
     Explained,
     Explanation,
     Learned,
-    Request,
     explained_own,
-    make_table,
     revealed_reasons,
     told,
 )
+from secure_tree.prediction.reasons.request import Request
+from secure_tree.prediction.reasons.table import make_table
 from secure_tree.prediction.revealing import check_macs, revealed_margins, revealed_to_owner
+from secure_tree.prediction.routers import FixedModel, own_rows
 from secure_tree.public.config import Method
 from secure_tree.public.layout import Layout
 from secure_tree.public.numerics import MARGIN_SCALE

@@ -24,7 +24,8 @@ from secure_tree.model.shared_model import SharedModel
 from secure_tree.owners.columns import features_by_owner
 from secure_tree.prediction.answering import check_for_clients, check_without_offsets, offer_of
 from secure_tree.prediction.client import Offer
-from secure_tree.prediction.reasons import Request, requested, scale_of
+from secure_tree.prediction.reasons.request import Request, requested
+from secure_tree.prediction.reasons.table import scale_of
 from secure_tree.public.config import Method
 from secure_tree.public.names import columns_behind
 from sharewood.job.config import HostsConfig

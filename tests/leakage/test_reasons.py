@@ -11,7 +11,9 @@ from mpc.lookup.one_hot import OneHotMasks
 from mpc.offline.recipes import OneHot
 from mpc.rings import GF2
 from protocols.testing.two_parties import Recorder, run_both
-from secure_tree.prediction.reasons import Explanation, make_table, requested, revealed_reasons
+from secure_tree.prediction.reasons.explaining import Explanation, revealed_reasons
+from secure_tree.prediction.reasons.request import requested
+from secure_tree.prediction.reasons.table import make_table
 from tests.leakage.welch import Tally, leaking_positions
 from tests.secure_tree.opened import train_both
 from tests.secure_tree.test_twin import halves, table

@@ -6,7 +6,7 @@ from protocols.testing.two_parties import dealt, made_by_both, run_both
 from secure_tree.monitor.config import MonitorConfig
 from secure_tree.monitor.cost import plan_monitoring
 from secure_tree.monitor.scores import score
-from secure_tree.prediction.reasons import magnitudes
+from secure_tree.prediction.reasons.table import magnitudes
 from tests.secure_tree.monitor.rows import CUT, EVERY, ROWS, arguments, monitored, profiles_of, table, trained
 from tests.secure_tree.monitor.test_monitor import LATER
 

@@ -30,14 +30,8 @@ from secure_tree.exchange.xgboost import from_xgboost
 from secure_tree.prediction import predict
 from secure_tree.prediction.answering import WHAT, offer_of, released_margins
 from secure_tree.prediction.client import Offer, ask, divide
-from secure_tree.prediction.predict import (
-    cost_of_rows,
-    fix_model,
-    margins,
-    margins_of_own,
-    margins_of_shared,
-    own_rows,
-)
+from secure_tree.prediction.predict import cost_of_rows, fix_model, margins, margins_of_own, margins_of_shared
+from secure_tree.prediction.routers import own_rows
 from secure_tree.public.numerics import MARGIN_SCALE
 from tests.secure_tree.opened import contributing, train_both
 from tests.secure_tree.test_layouts import columns

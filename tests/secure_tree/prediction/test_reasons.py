@@ -16,8 +16,8 @@ from secure_tree.agreement.messages import VERSION
 from secure_tree.exchange.plain_model import reveal_model, share_model
 from secure_tree.exchange.xgboost import to_xgboost
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.reasons import Contributions
-from secure_tree.prediction.reasons_cost import plan_reasons
+from secure_tree.prediction.reasons.cost import plan_reasons
+from secure_tree.prediction.reasons.explaining import Contributions
 from secure_tree.public.config import TrainConfig
 from secure_tree.public.context import TrainingContext
 from secure_tree.training.cost import Sizes

@@ -17,7 +17,7 @@ from secure_tree import SecureXGBClassifier
 from secure_tree.exchange.plain_model import share_model
 from secure_tree.exchange.xgboost import from_xgboost
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.reasons import requested
+from secure_tree.prediction.reasons.request import requested
 from sharewood.job.config import HostsConfig
 from sharewood.serving.batches import CLIENTS, MOST_EXPLAINED, Batches, BatchShape
 from sharewood.serving.jobs import Job, Queue

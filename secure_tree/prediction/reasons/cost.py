@@ -13,7 +13,9 @@ from mpc.shares import AShare, BShare
 from mpc.words import U8, Shape
 from secure_tree.model.ensemble import Ensemble, NodeStatistics
 from secure_tree.model.shared_model import SharedModel
-from secure_tree.prediction.reasons import Explanation, Groups, Show, make_table, requested, revealed_reasons
+from secure_tree.prediction.reasons.explaining import Explanation, revealed_reasons
+from secure_tree.prediction.reasons.request import Groups, Show, requested
+from secure_tree.prediction.reasons.table import make_table
 from secure_tree.public.config import Method
 from secure_tree.public.context import TrainingContext
 from secure_tree.public.numerics import MARGIN_SCALE
