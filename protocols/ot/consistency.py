@@ -37,6 +37,11 @@ _PART = 2048
 _POWERS = U64.type(1) << np.arange(TAKEN, dtype=U64)
 
 
+def batches(count: int, size: int) -> int:
+    """Return how many batches of this size make at least `count` transfers besides those that a check uses up."""
+    return -(-(count + TAKEN) // size)
+
+
 def draw_coin() -> np.ndarray:
     """Draw a coin, uint64[2], which is secret until everything that it checks has come."""
     return np.frombuffer(os.urandom(8 * COIN), U64)

@@ -19,7 +19,7 @@ import numpy as np
 
 from mpc.rounds import Steps, parallel
 from protocols.ot import ferret, softspoken
-from protocols.ot.consistency import TAKEN
+from protocols.ot.consistency import TAKEN, batches
 
 OtKind = Literal["ferret", "softspoken"]
 # Bits on the wire per correlated OT.
@@ -38,13 +38,10 @@ class Extension:
     check: tuple[int, int]
     rounds = 3
 
-    def batches(self, count: int) -> int:
-        """Return the batches that make at least `count` COTs."""
-        return -(-(count + TAKEN) // self.batch)
-
-    def made(self, count: int) -> int:
-        """Return the COTs that an extension by at least `count` makes."""
-        return self.batches(count) * self.batch - TAKEN
+    def made(self, count: int) -> tuple[int, int]:
+        """Return the batches of an extension by at least `count` COTs, and how many COTs it makes."""
+        number = batches(count, self.batch)
+        return number, number * self.batch - TAKEN
 
 
 EXTENSIONS: dict[OtKind, Extension] = {

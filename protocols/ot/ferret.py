@@ -23,7 +23,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mpc.rounds import Round, Steps
-from protocols.ot.consistency import ANSWER, CHALLENGE, TAKEN, BlockHash, draw_coin, require
+from protocols.ot.consistency import ANSWER, CHALLENGE, TAKEN, BlockHash, batches, draw_coin, require
 from protocols.ot.kernels import aes_blocks
 from protocols.ot.kernels.lpn import add_rows
 from protocols.ot.softspoken import SoftSpokenReceiver, SoftSpokenSender
@@ -168,7 +168,7 @@ def _room(count: int) -> tuple[np.ndarray, list[np.ndarray]]:
 
     An iteration overwrites what the iteration before it kept, since that has been copied.
     """
-    starts = range(0, count + TAKEN, FRESH)
+    starts = range(0, FRESH * batches(count, FRESH), FRESH)
     room = np.empty((len(starts) * FRESH + KEPT, 2), np.uint64)
     return room, [room[start : start + OUTPUTS] for start in starts]
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from mpc.rounds import Round, Steps
 from protocols.ot.base import receive_base, send_base
-from protocols.ot.consistency import COIN, PLANES, TAKEN, PlaneHash, agree, draw_coin, require
+from protocols.ot.consistency import COIN, PLANES, TAKEN, PlaneHash, agree, batches, draw_coin, require
 from protocols.ot.kernels import aes_blocks
 from protocols.ot.kernels.fold import fold_streams
 from protocols.ot.kernels.transpose import transpose
@@ -58,13 +58,13 @@ class SoftSpokenSender:
 
         Raises ProtocolDesync if the receiver deviated.
         """
-        batches = batches_for(count)
-        (data,) = yield Round([], [batches * (TREES - 1) * BATCH // 8], _NAME)
-        corrections = data.view(np.uint64).reshape(batches, TREES - 1, 1, _WORDS)
-        out = np.empty((batches, BATCH, 2), np.uint64)
+        number = batches(count, BATCH)
+        (data,) = yield Round([], [number * (TREES - 1) * BATCH // 8], _NAME)
+        corrections = data.view(np.uint64).reshape(number, TREES - 1, 1, _WORDS)
+        out = np.empty((number, BATCH, 2), np.uint64)
         planes, ignored = np.zeros((TREES, FIELD_BITS, _WORDS), np.uint64), np.empty((TREES, _WORDS), np.uint64)
         coin = draw_coin()
-        hashed = PlaneHash(coin, batches, _WORDS)
+        hashed = PlaneHash(coin, number, _WORDS)
         for correction, blocks in zip(corrections, out, strict=True):
             planes[0] = 0
             np.bitwise_and(correction, self._chosen[1:], out=planes[1:])
@@ -87,18 +87,18 @@ class SoftSpokenReceiver:
 
     def extend(self, count: int) -> Steps[tuple[np.ndarray, np.ndarray]]:
         """Make the next random bits uint8[n] and t, uint64[n, 2], as many as the sender makes."""
-        batches = batches_for(count)
-        corrections, sums = np.empty((batches, TREES - 1, _WORDS), np.uint64), np.empty((TREES, _WORDS), np.uint64)
+        number = batches(count, BATCH)
+        corrections, sums = np.empty((number, TREES - 1, _WORDS), np.uint64), np.empty((TREES, _WORDS), np.uint64)
         # The planes of a batch take the room of its blocks.
-        room = np.zeros((batches, 128, _WORDS), np.uint64)
+        room = np.zeros((number, 128, _WORDS), np.uint64)
         for correction, planes in zip(corrections, room, strict=True):
             self._streams.fold(sums, planes)
             np.bitwise_xor(sums[1:], sums[0], out=correction)
             planes[0] = sums[0]
         yield Round([corrections.reshape(-1).view(np.uint8)], [], _NAME)
         (coin,) = yield Round([], [8 * COIN], _CHECK)
-        hashed = PlaneHash(coin.view(np.uint64), batches, _WORDS)
-        choices, copied = np.empty((batches, BATCH), np.uint8), np.empty((128, _WORDS), np.uint64)
+        hashed = PlaneHash(coin.view(np.uint64), number, _WORDS)
+        choices, copied = np.empty((number, BATCH), np.uint8), np.empty((128, _WORDS), np.uint64)
         for planes, bits in zip(room, choices, strict=True):
             copied[:] = planes
             hashed.add(copied)
@@ -106,11 +106,6 @@ class SoftSpokenReceiver:
             transpose(copied, planes.reshape(BATCH, 2))
         yield Round([hashed.value().view(np.uint8)], [], _CHECK)
         return choices.reshape(-1)[:-TAKEN], room.reshape(-1, 2)[:-TAKEN]
-
-
-def batches_for(count: int) -> int:
-    """Return the batches of an extension by at least `count`."""
-    return -(-(count + TAKEN) // BATCH)
 
 
 class _Streams:

@@ -43,9 +43,10 @@ class MakingCost:
                 for chooser, count in enumerate(missing):
                     if not count:
                         continue
-                    self._open[chooser] += extension.made(count) - count
+                    batches, made = extension.made(count)
+                    self._open[chooser] += made - count
                     sizes = {"sender": extension.check[0], "receiver": extension.check[1]}
-                    sizes[extension.extender] += extension.batches(count) * extension.bits
+                    sizes[extension.extender] += batches * extension.bits
                     self.bits[1 - chooser] += sizes["sender"]
                     self.bits[chooser] += sizes["receiver"]
             yield from (True, True)
