@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from mpc.arithmetic.bits import and_bits, to_ring
-from mpc.comparison.comparison import beyond
+from mpc.comparison.comparison import below, beyond
 from mpc.endpoint import Endpoint
 from mpc.errors import RangeError
 from mpc.kernels import windows as kernels
@@ -43,8 +43,8 @@ from mpc.protocol.catalogue import Inputs, calls, describe
 from mpc.protocol.contract import Cost, both, protocol
 from mpc.protocol.evidence import Argued, Bits, Enumerated, bit, composed, word
 from mpc.rings import GF2, Z16, PackedBits, Z2k
-from mpc.rounds import Steps, open_shares
-from mpc.shares import AShare, BShare, concatenate, public_bits
+from mpc.rounds import Steps, open_shares, parallel
+from mpc.shares import AShare, BShare, concatenate, public_bits, stack
 from mpc.words import U16, U64, Shape, low_bits, packed_size
 
 WIDTH, STEP = 6, 3
@@ -221,9 +221,18 @@ def read_window(party: Endpoint, found: Found, chosen: BShare) -> Steps[tuple[AS
 
 def _apart(party: Endpoint, first: AShare, second: AShare, x: AShare, log: Logarithm) -> Steps[BShare]:
     """Return bits that are 0 unless two logarithms of [x] differ by more than their coins allow."""
-    # Between m and 1.2 m, one of them may be 0 and the other one not.
-    most = max(math.ceil(2 * ERROR * log.unit) + 1, log.base + math.ceil((math.log2(1.2) + ERROR) * log.unit) + 1)
-    return beyond(party, first - second, most, Z16.bits)
+    apart, coins = first - second, math.ceil(2 * ERROR * log.unit) + 1
+    if not log.signed:
+        return (yield from beyond(party, apart, coins, Z16.bits))
+    # Between m and 1.2 m, one of them may be 0 and the other one not. Larger ones have a larger sum.
+    most = log.base + math.ceil((math.log2(1.2) + ERROR) * log.unit) + 1
+    ends, sums = yield from parallel(
+        below.steps(party, apart, [-most, -coins, coins + 1, most + 1], Z16.bits),
+        beyond(party, first + second, most, Z16.bits),
+    )
+    outside = [ends[..., 0], ~ends[..., 3]]
+    both = yield from and_bits.steps(party, ends[..., 1] ^ ~ends[..., 2], sums[..., 0] ^ sums[..., 1])
+    return stack([*outside, both], axis=-1)
 
 
 @protocol(near=_apart, elementwise=True)
