@@ -49,10 +49,17 @@ from sharewood.warming_up import warm_up
 
 DOCS = Path(__file__).parents[1] / "docs"
 FEATURES, DEPTH, TREES = 20, 4, 2
-SHARDS = (0, 1, 2, 4)  # 0: one process at each party, without Ray
 WARM = 2_000
-FULL = {"rows": 200_000, "more": 400_000, "large": 2_000_000, "runs": 3, "cpu_runs": 2}
-QUICK = {"rows": 2_000, "more": 4_000, "large": 8_000, "runs": 1, "cpu_runs": 1}
+# With 0 shards, each party is one process, without Ray.
+FULL: dict[str, Any] = {
+    "rows": 200_000,
+    "more": 400_000,
+    "large": 2_000_000,
+    "runs": 3,
+    "cpu_runs": 2,
+    "shards": (0, 1, 2, 4),
+}
+QUICK: dict[str, Any] = {"rows": 2_000, "more": 4_000, "large": 8_000, "runs": 1, "cpu_runs": 1, "shards": (0, 2)}
 HELD_OUT = 0.05
 CONFIG = TrainConfig.of(n_estimators=TREES, max_depth=DEPTH)
 LOOPBACK = 100e9  # bits a second: loopback takes no time that is not computing
@@ -142,13 +149,13 @@ def _memory(pid: int) -> int:
     return next((int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:")), 0)
 
 
-def of_shards(sizes: dict[str, int]) -> list[dict[str, Any]]:
+def of_shards(sizes: dict[str, Any]) -> list[dict[str, Any]]:
     """Measure trainings of both sizes by number of shards."""
     runs = _in_turns(sizes, sizes["runs"])
     with busy_cores():
         cpu = _in_turns(sizes, sizes["cpu_runs"])
     points = []
-    for shards in SHARDS:
+    for shards in sizes["shards"]:
         of_sizes = {size: _summary(runs[shards, size], cpu[shards, size]) for size in ("rows", "more")}
         points.append({"shards": shards, **of_sizes})
         if shards:
@@ -156,10 +163,10 @@ def of_shards(sizes: dict[str, int]) -> list[dict[str, Any]]:
     return points
 
 
-def _in_turns(sizes: dict[str, int], times: int) -> dict[tuple[int, str], list[dict[str, Any]]]:
+def _in_turns(sizes: dict[str, Any], times: int) -> dict[tuple[int, str], list[dict[str, Any]]]:
     runs: dict[tuple[int, str], list[dict[str, Any]]] = {}
     for _ in range(times):
-        for shards in SHARDS:
+        for shards in sizes["shards"]:
             for size in ("rows", "more"):
                 runs.setdefault((shards, size), []).append(_one(sizes[size], shards))
                 print(shards, runs[shards, size][-1], flush=True)
@@ -236,8 +243,8 @@ def _disk(size: int = 1 << 31) -> float:
         return 2 * size / (time.perf_counter() - began)
 
 
-def large(rows: int, runs: int) -> dict[str, Any]:
-    """`sharewood demo` over the most shards: memory, seconds, and the metric beside XGBoost's on the pooled rows."""
+def large(rows: int, shards: int, runs: int) -> dict[str, Any]:
+    """`sharewood demo` over shards: memory, seconds, and the metric beside XGBoost's on the pooled rows."""
     size = ("--rows", rows, "--features", FEATURES, "--depth", DEPTH, "--trees", TREES, "--test-size", HELD_OUT)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
@@ -247,7 +254,7 @@ def large(rows: int, runs: int) -> dict[str, Any]:
             "demo",
             *size,
             "--shards",
-            max(SHARDS),
+            shards,
             "--json",
             report,
             "--out",
@@ -265,13 +272,13 @@ def large(rows: int, runs: int) -> dict[str, Any]:
     left = measured["memory"] + (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") - together) / 2
     return {
         "rows": round(rows * (1 - HELD_OUT)),
-        "shards": max(SHARDS),
+        "shards": shards,
         "seconds": seconds,
         "memory_together": together,
         "memory_lead": max(each["lead"] for each in peaks),
         "quality": told["quality"],
         "measured": measured,
-        "planned": planned(round(rows * (1 - HELD_OUT)), max(SHARDS), runs, left / 2**30),
+        "planned": planned(round(rows * (1 - HELD_OUT)), shards, runs, left / 2**30),
     }
 
 
@@ -295,7 +302,7 @@ def main(arguments: list[str] | None = None) -> None:
         if options.only != "large":
             study["shards"] = of_shards(sizes)
         if options.only != "shards":
-            study["large"] = large(sizes["large"], sizes["runs"])
+            study["large"] = large(sizes["large"], sizes["shards"][-1], sizes["runs"])
         measured.write_text(json.dumps(study, indent=1) + "\n")
     study = json.loads(measured.read_text())
     draw(study, options.out / "figures" / "cluster")

@@ -128,8 +128,8 @@ training of the same processes. All rows of the table took turns, {sizes["runs"]
 CPU time was measured in {sizes["cpu_runs"]} more runs, in which loops of the lowest priority kept all cores busy: a
 core that shares execution units with a busy one needs more CPU time for the same work, and more processes keep more
 cores busy. Other work on the machine only adds to CPU time, so the least is reported, with the largest beside it.
-With 4 shards, 8 workers and 8 processes of dealers take turns on {study["cores"]} cores and share their caches,
-which costs CPU time as well.
+With {most["shards"]} shards, {2 * most["shards"]} workers and as many processes of dealers take turns on
+{study["cores"]} cores and share their caches, which costs CPU time as well.
 
 {_shards(study)}
 
