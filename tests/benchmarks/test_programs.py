@@ -39,6 +39,7 @@ FOLDER = {
         "objectives",
         "owners",
         "papers",
+        "peer_check",
         "plot_secureboost",
         "reasons",
         "sources",

@@ -7,9 +7,8 @@ import numpy as np
 from mpc.rounds import parallel
 from protocols.ot.correlated import set_up
 from protocols.ot.pads import pads
+from protocols.testing.lying_transfers import SESSION
 from protocols.testing.two_parties import run_both
-
-SESSION = b"a session's name has 32 bytes..."
 
 
 def correlated(kind, counts, session=SESSION, draw=os.urandom):

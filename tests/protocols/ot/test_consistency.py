@@ -9,10 +9,21 @@ import pytest
 from mpc.errors import ProtocolDesync
 from mpc.rounds import parallel
 from protocols.ot import ferret, softspoken
-from protocols.ot.consistency import BlockHash, PlaneHash
+from protocols.ot.consistency import BlockHash
 from protocols.ot.correlated import set_up
+from protocols.testing.lying_transfers import (
+    SESSION,
+    ferret_pair,
+    lying_corrections,
+    lying_sums,
+    meet,
+    passes,
+    small_ferret,
+    softspoken_pair,
+    wrong_sums,
+)
 from protocols.testing.two_parties import run_both
-from tests.protocols.ot.pairs import SESSION, check
+from tests.protocols.ot.pairs import check
 
 CAUGHT = "contradict each other"
 RNG = np.random.default_rng(7)
@@ -22,75 +33,13 @@ def words(*shape):
     return RNG.integers(0, 2**64, shape, np.uint64)
 
 
-def new_delta():
-    return words(2) | np.array([1, 0], np.uint64)
-
-
-def meet(sender, receiver, lie=lambda rank, number, arrays: arrays):
-    """Drive two programs of one message per round; `lie` changes the arrays of each party's messages."""
-    programs, asked, results = (sender, receiver), [next(sender), next(receiver)], [None, None]
-    for number in range(10):
-        sent = [lie(rank, number, [a.copy() for a in asked[rank].sent]) for rank in (0, 1)]
-        ended = 0
-        for rank, program in enumerate(programs):
-            try:
-                asked[rank] = program.send(sent[1 - rank])
-            except StopIteration as done:
-                results[rank], ended = done.value, ended + 1
-        if ended:
-            assert ended == 2
-            return results
-    raise AssertionError("the programs do not end")
-
-
 def flip(array, bit):
     array.view(np.uint8).reshape(-1)[bit >> 3] ^= np.uint8(1 << (bit & 7))
 
 
 # SoftSpoken: the receiver of COTs lies.
-def softspoken_pair():
-    delta, leaves = new_delta(), words(16, 32, 2)
-    bits = np.unpackbits(delta.view(np.uint8), bitorder="little").reshape(32, 4)
-    missing = (bits << np.arange(4)).sum(axis=1)
-    every = np.arange(32)
-    by_difference = leaves[np.arange(16)[:, None] ^ missing, every]
-    by_difference[0] = 0
-    return softspoken.SoftSpokenSender(delta, by_difference), softspoken.SoftSpokenReceiver(leaves), bits
-
-
-def lying_corrections(trees, guesses, row):
-    """Wrong corrections of trees, in a row, with an answer for guessed bits of delta."""
-    coins = []
-
-    def lie(rank, number, arrays):
-        if rank == 0 and number == 1:
-            coins.append(arrays[0].view(np.uint64))
-        if rank == 1 and number == 0:
-            for tree in trees:
-                arrays[0].view(np.uint64).reshape(31, 128)[tree - 1, row // 64] ^= np.uint64(1 << row % 64)
-        if rank == 1 and number == 2:
-            error = np.zeros((128, 128), np.uint64)
-            error[:, row // 64] = np.uint64(1 << row % 64)
-            hashed = PlaneHash(coins[0], 1, 128)
-            hashed.add(error)
-            for tree, guess in zip(trees, guesses, strict=True):
-                arrays[0].view(np.uint64)[4 * tree : 4 * tree + 4] ^= hashed.value()[0] * guess.astype(np.uint64)
-        return arrays
-
-    return lie
-
-
-def passes(sender, receiver, lie):
-    try:
-        meet(sender.extend(1), receiver.extend(1), lie)
-    except ProtocolDesync as error:
-        assert CAUGHT in str(error)
-        return False
-    return True
-
-
 def test_honest_parties_pass():
-    sender, receiver, _ = softspoken_pair()
+    sender, receiver, _ = softspoken_pair(RNG)
     for count in (1, 8128, 8129, 30000):
         q, (choices, t) = meet(sender.extend(count), receiver.extend(count))
         assert len(q) == -(-(count + 64) // 8192) * 8192 - 64
@@ -100,7 +49,7 @@ def test_honest_parties_pass():
 @pytest.mark.parametrize("row", [0, 77, 8191])
 @pytest.mark.parametrize("trees", [(1,), (31,), (3, 17)])
 def test_wrong_corrections_pass_with_the_right_guess_only(trees, row):
-    sender, receiver, bits = softspoken_pair()
+    sender, receiver, bits = softspoken_pair(RNG)
     right = [bits[tree] for tree in trees]
     assert passes(sender, receiver, lying_corrections(trees, right, row))
     for place in range(4 * len(trees)):
@@ -118,7 +67,7 @@ def within(count, trials, rate):
 def test_wrong_corrections_pass_as_often_as_stated(trees, trials):
     passed = 0
     for _ in range(trials):
-        sender, receiver, _ = softspoken_pair()
+        sender, receiver, _ = softspoken_pair(RNG)
         guesses = RNG.integers(0, 2, (len(trees), 4)).astype(np.uint8)
         passed += passes(sender, receiver, lying_corrections(trees, guesses, 100))
     assert within(passed, trials, 2.0 ** (-4 * len(trees)))
@@ -129,7 +78,7 @@ def test_an_error_that_packing_would_hide():
     a guess of four bits is enough.
     """
     for guess in product((0, 1), repeat=4):
-        sender, receiver, _ = softspoken_pair()
+        sender, receiver, _ = softspoken_pair(RNG)
         lies = [lying_corrections((tree,), [np.array(guess, np.uint8)], 124 - 4 * tree) for tree in range(1, 32)]
 
         def lie(rank, number, arrays, lies=lies):
@@ -200,48 +149,9 @@ def test_wrong_bindings_at_set_up_are_found(array, bit):
 
 # Ferret: the sender of COTs lies.
 @pytest.fixture
-def small(monkeypatch):
-    """Make iterations of Ferret small, with trees of three levels."""
-    sizes = {"TREES": 32, "DEPTH": 3, "SECRET": 64}
-    sizes["OUTPUTS"] = sizes["TREES"] << sizes["DEPTH"]
-    sizes["KEPT"] = sizes["SECRET"] + sizes["TREES"] * sizes["DEPTH"]
-    sizes["FRESH"] = sizes["OUTPUTS"] - sizes["KEPT"]
-    for name, size in sizes.items():
-        monkeypatch.setattr(ferret, name, size)
-
-
-def ferret_pair():
-    delta = new_delta()
-    q, choices = words(ferret.KEPT, 2), RNG.integers(0, 2, ferret.KEPT).astype(np.uint64)
-    q[:, 0] &= ~np.uint64(1)
-    sender = ferret.FerretSender(SESSION, delta, q)
-    return sender, ferret.FerretReceiver(SESSION, q ^ choices[:, None] * delta), q, choices
-
-
-def lying_sums(kept, guess, delta, error):
-    """Wrong sums of trees, with the answer for guessed choices, which name the path to the noise.
-
-    error: uint64[DEPTH - 1, TREES, 2], added to the message of the only iteration.
-    """
-    told = {}
-
-    def lie(rank, number, arrays):
-        if rank == 0 and number == 0:
-            arrays[0].view(np.uint64)[:] ^= error.reshape(-1)
-            told["message"] = arrays[0].view(np.uint64).reshape(error.shape)
-        if rank == 1 and number == 1:
-            told["challenge"] = arrays[0].view(np.uint64)
-        if rank == 0 and number == 2:
-            # It makes what a receiver with these choices makes; those of another differ by delta times the choices.
-            *coin, x = told["challenge"]
-            room, (out,) = ferret._room(1)
-            choices = np.empty(len(room), np.uint8)
-            ferret.FerretReceiver(SESSION, kept ^ guess[:, None] * delta)._iterate(told["message"], out, choices)
-            hashed = ferret._hashed(np.array(coin), room, choices)
-            arrays[0].view(np.uint64)[:] = hashed.answer(x ^ hashed.challenge()[0][2], delta)
-        return arrays
-
-    return lie
+def small():
+    with small_ferret():
+        yield
 
 
 def of_tree(level, tree):
@@ -253,9 +163,8 @@ def of_tree(level, tree):
 @pytest.mark.parametrize("level", [1, 2])
 def test_wrong_sums_pass_with_the_right_guess_only(level):
     for _ in range(20):
-        sender, receiver, q, choices = ferret_pair()
-        error = np.zeros((ferret.DEPTH - 1, ferret.TREES, 2), np.uint64)
-        error[level - 1, 9] = words(2)
+        sender, receiver, q, choices = ferret_pair(RNG)
+        error = wrong_sums(RNG, level, 9)
         # Choices of other trees and of the secret are not needed.
         guess = np.zeros_like(choices)
         of = [of_tree(d, 9) for d in range(ferret.DEPTH)]
@@ -276,9 +185,8 @@ def test_wrong_sums_pass_with_the_right_guess_only(level):
 def test_wrong_sums_pass_at_most_as_often_as_stated(level):
     passed, trials = 0, 1000
     for _ in range(trials):
-        sender, receiver, q, choices = ferret_pair()
-        error = np.zeros((ferret.DEPTH - 1, ferret.TREES, 2), np.uint64)
-        error[level - 1, 4] = words(2)
+        sender, receiver, q, choices = ferret_pair(RNG)
+        error = wrong_sums(RNG, level, 4)
         guess = RNG.integers(0, 2, choices.size).astype(np.uint64)
         passed += passes(sender, receiver, lying_sums(q, guess, sender.delta, error))
     # Deeper sums depend on the path too. Its last side does not matter: both leaves there are wrong by the same block.
