@@ -29,7 +29,9 @@ def block(text):
 # Arguments of each compiled kernel; outputs are compared after the kernel has run.
 CALLS = {
     transpose.transpose_compiled: [(words(128, width), words(64 * width, 2)) for width in (32, 96)],
-    transpose._exchange: [(words(4096), 4, np.uint64(0x0F0F0F0F0F0F0F0F))],
+    transpose._exchanged: [(*words(4), 4, np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0F0F0F0F0F0F0F0F))],
+    transpose._enter: [(words(128, 64), 32, words(128, 32))],
+    transpose._exchange: [(words(128, 32), 4, np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0F0F0F0F0F0F0F0F))],
     fold.fold_compiled: [
         (words(trees, 1 << k, w), words(trees, w), words(trees * k, w))
         for trees, k in ((32, 4), (16, 8), (3, 1), (3, 5))
