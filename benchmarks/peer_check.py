@@ -31,7 +31,7 @@ from mpc.words import Shape
 from protocols.ot.kernels import aes_blocks
 from protocols.ot.kernels.fold import fold_streams
 from protocols.runtime.local import run_session
-from protocols.testing.two_parties import run_both
+from protocols.testing.two_parties import Dealt, run_both
 from secure_tree import SecureXGBClassifier
 from sharewood.warming_up import warm_up
 
@@ -68,11 +68,6 @@ class _Recorded:
     def exchange_public(self, *message: Any) -> Any:
         # Its reader may take it apart.
         return copy.deepcopy(self._keep(self._real.exchange_public(*message)))
-
-    def take(self, request: Correlation[Any]) -> Any:
-        value = self._real.take(request)
-        self.log.append((request, value))
-        return value
 
     def __call__(self, size: int) -> bytes:
         drawn: bytes = self._keep(self._real(size))
@@ -138,10 +133,10 @@ def run_again(size: str, trees: int, repeats: int) -> tuple[float, float]:
     train, logs = job(size, trees), dict[int, list[Any]]()
 
     def recorded(party: Party) -> None:
-        link, randomness, draw = (_Recorded(real) for real in (party.link, party.randomness, party.draw))
+        link, randomness, draw = _Recorded(party.link), Dealt(party.randomness), _Recorded(party.draw)
         party.link, party.randomness, party.draw, party.round_price = link, randomness, draw, ROUND_PRICE
         train(party)
-        logs[party.rank] = [link.log, randomness.log, draw.log]
+        logs[party.rank] = [link.log, randomness.given, draw.log]
 
     run_both(recorded)
     seconds, drawn = 0.0, 0

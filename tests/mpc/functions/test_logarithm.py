@@ -14,9 +14,11 @@ from mpc.functions.logarithm import (
     UNIT_MOST,
     Logarithm,
     LogarithmMasks,
+    _apart,
     logarithm,
     rounded_logarithm,
 )
+from mpc.shares import AShare
 from mpc.words import decode_signed
 from protocols.testing.two_parties import Dealt, opened, ring_half, run_both
 
@@ -96,3 +98,24 @@ def test_tables_are_rounded_as_by_the_library():
 def test_parameters_out_of_range_are_refused(unit, least, most):
     with pytest.raises(RangeError):
         Logarithm.of(unit, least, most)
+
+
+@pytest.mark.parametrize("base", [0, 3000])
+@pytest.mark.parametrize("signed", [False, True])
+def test_an_audit_allows_what_coins_do_and_no_more(signed, base):
+    """Of signed numbers, one of the smallest logarithms may be 0; nothing else may differ by more than the coins."""
+    log = Logarithm(64, 4, 5, signed, base)
+    coins, most = 4, base + 20
+    large = most + 500
+    allowed = [(large, large + d) for d in (-coins, 0, coins)] + [(0, 0)]
+    refused = [(large, large + d) for d in (-coins - 1, coins + 1, 512, -large, 1 << 14, -2 * large, 1 << 15)]
+    (allowed if signed else refused).extend([(0, most), (most, 0)])
+    refused += [(0, most + 1), (most + 1, 0), (most, -most - 1)]
+    pairs = np.array(allowed + refused)
+
+    def job(party):
+        first, second = (ring_half(column, party.rank, np.dtype(np.uint16)) for column in pairs.T)
+        return party.run(_apart(party, first, second, AShare(np.zeros(len(pairs), np.uint64), party.rank), log))
+
+    found = opened(run_both(job)[0]).any(axis=-1)
+    assert found.tolist() == [False] * len(allowed) + [True] * len(refused)
