@@ -51,7 +51,7 @@ class SoftSpokenSender:
         self.delta = delta
         self._streams = _Streams(leaves)
         # By tree and bit of delta: a word of ones if the bit is set, else of zeros.
-        self._chosen = (-_bits(delta).astype(np.int64)).view(np.uint64).reshape(TREES, FIELD_BITS, 1)
+        self._chosen = (-_bits(delta).astype(np.int64)).view(np.uint64).reshape(TREES, FIELD_BITS)
 
     def extend(self, count: int) -> Steps[np.ndarray]:
         """Make the next q, uint64[n, 2]: those of whole batches, less those that the check uses up.
@@ -60,18 +60,18 @@ class SoftSpokenSender:
         """
         number = batches(count, BATCH)
         (data,) = yield Round([], [number * (TREES - 1) * BATCH // 8], _NAME)
-        corrections = data.view(np.uint64).reshape(number, TREES - 1, 1, _WORDS)
+        corrections = data.view(np.uint64).reshape(number, TREES - 1, _WORDS)
         out = np.empty((number, BATCH, 2), np.uint64)
-        planes, ignored = np.zeros((TREES, FIELD_BITS, _WORDS), np.uint64), np.empty((TREES, _WORDS), np.uint64)
+        planes, ignored = np.empty((128, _WORDS), np.uint64), np.empty((TREES, _WORDS), np.uint64)
+        given = np.zeros((TREES, _WORDS), np.uint64)
         coin = draw_coin()
         hashed = PlaneHash(coin, number, _WORDS)
         for correction, blocks in zip(corrections, out, strict=True):
+            given[1:] = correction
+            self._streams.fold(ignored, planes, given, self._chosen)
             planes[0] = 0
-            np.bitwise_and(correction, self._chosen[1:], out=planes[1:])
-            self._streams.fold(ignored, planes.reshape(128, -1))
-            planes[0, 0] = 0
-            hashed.add(planes.reshape(128, -1))
-            transpose(planes.reshape(128, -1), blocks)
+            hashed.add(planes)
+            transpose(planes, blocks)
         yield Round([coin.view(np.uint8)], [], _CHECK)
         (told,) = yield Round([], [8 * PLANES], _CHECK)
         require(agree(told.view(np.uint64), hashed.value(), self.delta), _CHECK)
@@ -90,7 +90,7 @@ class SoftSpokenReceiver:
         number = batches(count, BATCH)
         corrections, sums = np.empty((number, TREES - 1, _WORDS), np.uint64), np.empty((TREES, _WORDS), np.uint64)
         # The planes of a batch take the room of its blocks.
-        room = np.zeros((number, 128, _WORDS), np.uint64)
+        room = np.empty((number, 128, _WORDS), np.uint64)
         for correction, planes in zip(corrections, room, strict=True):
             self._streams.fold(sums, planes)
             np.bitwise_xor(sums[1:], sums[0], out=correction)
@@ -116,10 +116,10 @@ class _Streams:
         self._blocks = np.empty((leaves.shape[0], _WORDS // 2, 2), np.uint64)
         self._counter = 0
 
-    def fold(self, sums: np.ndarray, planes: np.ndarray) -> None:
+    def fold(self, sums: np.ndarray, planes: np.ndarray, *given: np.ndarray) -> None:
         """Draw the next batch of words and fold it (see `kernels/fold.py`)."""
         assert self._counter < 1 << 63, "the counter must not wrap around, or a pad would repeat"
-        fold_streams(self._schedules, self._counter, self._blocks, sums, planes)
+        fold_streams(self._schedules, self._counter, self._blocks, sums, planes, *given)
         self._counter += self._blocks.shape[1]
 
 

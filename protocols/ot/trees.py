@@ -61,17 +61,15 @@ def grow_punctured(
     At each level the sum of the side off the path is known: `sides` uint8[levels, T], `sums` uint64[levels, T, 2].
     Returns the numbers of the missing leaves, which are zero, and the sums of the others, uint64[T, 2].
     """
-    levels, every = sides.shape[0], np.arange(leaves.shape[1])
+    levels, missing = sides.shape[0], missing.copy()
+    sides, sums = np.ascontiguousarray(sides, np.uint8), np.ascontiguousarray(sums)
     known = np.bitwise_xor.reduce(leaves[: leaves.shape[0] >> levels], axis=0)
     both = np.empty((2, *leaves.shape[1:]), np.uint64)
-    for level, side in enumerate(sides.astype(np.int64)):
+    for level in range(levels):
         size = leaves.shape[0] >> levels - level
         double(leaves, size, both)
         # The missing node was expanded like any other, but its children are not valid.
-        sibling, missing = missing + side * size, missing + (1 - side) * size
-        leaves[sibling, every] ^= sums[level] ^ both[side, every]
-        known = sums[level] ^ both[1 - side, every] ^ leaves[missing, every]
-        leaves[missing, every] = 0
+        children.mend(leaves, size, missing, sides[level], sums[level], both, known)
     return missing, known
 
 

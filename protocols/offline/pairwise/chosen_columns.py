@@ -102,7 +102,6 @@ def _folded(trees: SeedTrees, columns: int, width: int) -> tuple[np.ndarray, np.
             some = min(step, group.trees.stop - start)
             first = start - group.trees.start
             of_leaves = schedules[first * size : (first + some) * size]
-            planes[:some] = 0
             fold_streams(of_leaves, 0, blocks, total[:some], planes[:some].reshape(-1, even))
             if trees.path is None:
                 sums[start : start + some] = total[:some, :width]

@@ -48,6 +48,32 @@ def _put(node: np.ndarray, beside: np.ndarray, hashed: np.ndarray, of_left: np.n
         of_right[w] ^= right
 
 
+@numba.njit(cache=True, nogil=True)
+def mend(
+    leaves: np.ndarray,
+    size: int,
+    missing: np.ndarray,
+    side: np.ndarray,
+    known: np.ndarray,
+    both: np.ndarray,
+    others: np.ndarray,
+) -> None:
+    """After a level of `size` nodes has grown, correct the children of the node `missing` int64[T] of each tree.
+
+    leaves uint64[n, T, 2]. The sum of all nodes on `side` uint8[T] is `known` uint64[T, 2]; what grew are the sums
+    `both` uint64[2, T, 2]. This yields the child there. The other one is zero from now on: `missing` becomes its
+    number, and `others` the sum of the other nodes on its side.
+    """
+    for tree in range(missing.size):
+        at = np.int64(side[tree])
+        there, gone = missing[tree] + at * size, missing[tree] + (1 - at) * size
+        for w in range(2):
+            leaves[there, tree, w] ^= known[tree, w] ^ both[at, tree, w]
+            others[tree, w] = known[tree, w] ^ both[1 - at, tree, w] ^ leaves[gone, tree, w]
+            leaves[gone, tree, w] = np.uint64(0)
+        missing[tree] = gone
+
+
 def double(leaves: np.ndarray, size: int, schedule: np.ndarray, sums: np.ndarray) -> None:
     """Put the children of the first `size` of leaves uint64[n, T, 2] at x and x + size, for node x.
 

@@ -54,24 +54,45 @@ def _add(
 
 @numba.njit(cache=True, nogil=True)
 def _fold_streams(
-    schedules: np.ndarray, first: np.uint64, blocks: np.ndarray, sums: np.ndarray, planes: np.ndarray
+    schedules: np.ndarray,
+    first: np.uint64,
+    blocks: np.ndarray,
+    sums: np.ndarray,
+    planes: np.ndarray,
+    given: np.ndarray,
+    masks: np.ndarray,
 ) -> None:
     """`fold_streams`, whose words, a tree at a time, go through blocks uint64[2^k, W / 2, 2]."""
     trees, leaves = sums.shape[0], blocks.shape[0]
     levels = planes.shape[0] // trees
     for j in range(trees):
+        for level in range(levels):
+            for w in range(planes.shape[1]):
+                planes[levels * j + level, w] = given[j, w] & masks[j, level]
         aes_blocks._counters(schedules[leaves * j : leaves * (j + 1)], first, blocks)
         fold_compiled(blocks.reshape(1, leaves, -1), sums[j : j + 1], planes[levels * j : levels * (j + 1)])
 
 
-def fold_streams(schedules: np.ndarray, first: int, blocks: np.ndarray, sums: np.ndarray, planes: np.ndarray) -> None:
+def fold_streams(
+    schedules: np.ndarray,
+    first: int,
+    blocks: np.ndarray,
+    sums: np.ndarray,
+    planes: np.ndarray,
+    given: np.ndarray | None = None,
+    masks: np.ndarray | None = None,
+) -> None:
     """Fold the words of AES in counter mode, from counter `first` on: a schedule per tree and leaf, in this order.
 
-    sums uint64[T, W] and planes uint64[T k, W] are those of `fold`; blocks uint64[2^k, W / 2, 2] is room for words.
+    Writes sums uint64[T, W] and planes uint64[T k, W], those of `fold`, to which it adds the words `given` uint64[T, W]
+    under the masks of each bit, uint64[T, k], if there are any. blocks uint64[2^k, W / 2, 2] is room for words.
     """
+    if given is None or masks is None:
+        given, masks = np.zeros_like(sums), np.zeros((len(sums), len(planes) // len(sums)), np.uint64)
     if HAS_AES_NI:
-        _fold_streams(schedules, np.uint64(first), blocks, sums, planes)
+        _fold_streams(schedules, np.uint64(first), blocks, sums, planes, given, masks)
         return
+    planes[:] = (given[:, None] & masks[..., None]).reshape(planes.shape)
     words = np.empty((len(schedules), *blocks.shape[1:]), np.uint64)
     aes_blocks.counters(schedules, first, words)
     fold(words.reshape(len(sums), len(blocks), -1), sums, planes)

@@ -9,6 +9,9 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
 
 from mpc.kernels.aes import HAS_AES_NI
 from protocols.ot.kernels import aes_blocks
@@ -19,11 +22,51 @@ _BLOCKS, _PLACE_BITS = 2, 21
 _SUMS = 16 // _BLOCKS
 
 
-@numba.njit(inline="always")
-def _add(low: Any, high: Any, table: np.ndarray, word: Any, last: np.uint64) -> tuple[Any, Any]:
-    """Add the row of the table, uint64[2 r], that the lowest bits of a word choose."""
-    row = (word & last) << np.uint64(1)
-    return low ^ table[row], high ^ table[row + np.uint64(1)]
+def _added_rows(count: int) -> Any:
+    """Return a function that adds `count` rows of a table."""
+
+    @intrinsic
+    def add_rows(typingctx: Any, out: Any, leaves: Any, to: Any, table: Any, last: Any, words: Any, start: Any) -> Any:
+        """Write to out[to:] the block leaves[to:], less its lowest bit, plus the rows of the table that words[start:]
+        choose; return the lowest bit. Arrays are uint64[:], a row is two words, `last` is the number of the last row.
+
+        A row is one vector of 128 bits: few instructions can wait for memory at a time, so each one counts.
+        """
+        signature = types.uint64(out, leaves, types.intp, table, types.uint64, words, types.intp)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            word = ir.IntType(64)
+            vector = ir.VectorType(word, 2)
+
+            def pointer(array: int, place: Any) -> Any:
+                data = context.make_array(signature.args[array])(context, builder, args[array]).data
+                return builder.gep(data, [place])
+
+            def load(pointer: Any) -> Any:
+                loaded = builder.load(builder.bitcast(pointer, vector.as_pointer()))
+                loaded.align = 8
+                return loaded
+
+            total = builder.and_(load(pointer(1, args[2])), ir.Constant(vector, [~1, ~0]))
+            # Of 16 bytes each: a place is shifted and masked at once.
+            mask = builder.shl(args[4], ir.Constant(word, 4))
+            rows = builder.bitcast(pointer(3, ir.Constant(word, 0)), ir.IntType(8).as_pointer())
+            for row in range(count):
+                chosen = builder.load(pointer(5, builder.add(args[6], ir.Constant(word, row // 3))))
+                shift = _PLACE_BITS * (row % 3) - 4
+                move = builder.lshr if shift > 0 else builder.shl
+                byte = builder.and_(move(chosen, ir.Constant(word, abs(shift))), mask)
+                total = builder.xor(total, load(builder.gep(rows, [byte])))
+            stored = builder.store(total, builder.bitcast(pointer(0, args[2]), vector.as_pointer()))
+            stored.align = 8
+            return builder.and_(builder.extract_element(total, ir.Constant(ir.IntType(32), 0)), ir.Constant(word, 1))
+
+        return signature, codegen
+
+    return add_rows
+
+
+_add_ten_rows = _added_rows(ROW_WEIGHT)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -31,20 +74,12 @@ def add_rows_compiled(
     out: np.ndarray, leaves: np.ndarray, table: np.ndarray, schedule: np.ndarray, first: int, lowest: np.ndarray
 ) -> None:
     """`add_rows` on flat words."""
-    last, one, none, bits = np.uint64(table.size // 2 - 1), np.uint64(1), np.uint64(0), np.uint64(_PLACE_BITS)
+    last, none = np.uint64(table.size // 2 - 1), np.uint64(0)
     words = np.empty(32, np.uint64)
     for start in range(0, lowest.size, _SUMS):
         aes_blocks._encrypt_numbers(words, 0, words, 0, schedule, 0, np.uint64(_BLOCKS * (first + start)), none)
         for i in range(min(_SUMS, lowest.size - start)):
-            to = 2 * (start + i)
-            low, high = leaves[to] & ~one, leaves[to + 1]
-            for j in range(4 * i, 4 * i + 3):
-                word = words[j]
-                low, high = _add(low, high, table, word, last)
-                low, high = _add(low, high, table, word >> bits, last)
-                low, high = _add(low, high, table, word >> bits + bits, last)
-            low, high = _add(low, high, table, words[4 * i + 3], last)
-            out[to], out[to + 1], lowest[start + i] = low, high, low & one
+            lowest[start + i] = _add_ten_rows(out, leaves, 2 * (start + i), table, last, words, 2 * _BLOCKS * i)
 
 
 def places(schedules: np.ndarray, first: int, count: int, rows: int) -> np.ndarray:

@@ -48,7 +48,17 @@ CALLS = {
     carryless.fold_bits_compiled: [
         (words(n).astype(np.uint8) & np.uint8(1), words(8), words(-(-n // 8))) for n in (1, 8, 21)
     ],
-    lpn._add: [(*words(2), words(32), *words(1), np.uint64(15))],
+    children.mend: [
+        (
+            words(8, 5, 2),
+            4,
+            np.array([3, 0, 1, 2, 3]),
+            np.array([0, 1, 1, 0, 1], np.uint8),
+            words(5, 2),
+            words(2, 5, 2),
+            words(5, 2),
+        )
+    ],
 }
 TWINS = {
     carryless.fold_bits_compiled: carryless.fold_bits_plainly,
