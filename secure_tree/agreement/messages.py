@@ -17,7 +17,7 @@ from mpc.party import Party
 from secure_tree.public.config import Direction
 
 # Version of the messages and of the protocols. Increase it when either changes.
-VERSION = 26
+VERSION = 27
 # Zero-width non-joiner and joiner.
 _JOINERS = "\u200c\u200d"
 

@@ -5,7 +5,7 @@ Messages       once: a tree of K seeds for each row and feature, punctured by p 
                per vector, q -> p: for each row and feature, r plus the words of all leaves
 Cost           one word for each row, feature and vector
 Security       semi-honest, as for the trees; the hash of a leaf with the number of a vector is used once, and every
-               2^10 blocks of a leaf have a permutation of their own
+               2^18 hashes of missing leaves have a permutation of their own
 How            p subtracts the words that it knows from the message, which leaves r plus the word of the missing leaf,
                and adds this at its bin. All other bins have the words of their leaves; q's share is the negative of
                all words
@@ -20,11 +20,11 @@ import numpy as np
 
 from mpc.offline.recipes import OneHotProduct
 from mpc.offline.transfers import MaskedMessage, OfflineSteps
-from protocols.offline.pairwise.seed_trees import SeedTrees
+from protocols.offline.pairwise.seed_trees import SeedTrees, group_of
 from protocols.ot.kernels.leaf_words import add_at, add_words
 
-# Blocks of a leaf under one permutation: with 256 trees, 2^18 hashes of missing leaves.
-_PERIOD = 1 << 10
+# Hashes of missing leaves, one of each tree of a group for each block, under one permutation.
+_HASHES = 1 << 18
 
 
 @dataclass
@@ -59,6 +59,7 @@ class SeedHistograms:
         """
         n, size, count, dtype = request.n_in, request.size, request.count, request.ring.dtype
         features, per = request.n_out // size, 16 // dtype.itemsize
+        period = _HASHES // group_of(self.trees.depth)
         parts = range(first // per, -(-(first + count) // per))
         mine = slice(first - parts.start * per, first - parts.start * per + count)
         by_leaf = np.zeros((features, size, len(parts), per), dtype)
@@ -68,10 +69,10 @@ class SeedHistograms:
                 start, stop = max(f * n, group.trees.start), min((f + 1) * n, group.trees.stop)
                 leaves = group.leaves[:size, start - group.trees.start : stop - group.trees.start]
                 by_tree = np.zeros((len(parts), (stop - start) * per), dtype)
-                for period in range(parts.start // _PERIOD, -(-parts.stop // _PERIOD)):
-                    begin, end = max(parts.start, period * _PERIOD), min(parts.stop, (period + 1) * _PERIOD)
+                for number in range(parts.start // period, -(-parts.stop // period)):
+                    begin, end = max(parts.start, number * period), min(parts.stop, (number + 1) * period)
                     these = slice(begin - parts.start, end - parts.start)
-                    schedule, part = group.schedule(period), begin % _PERIOD
+                    schedule, part = group.schedule(number), begin % period
                     add_words(np.ascontiguousarray(leaves), schedule, part, by_leaf[f][:, these], by_tree[these])
                 words = by_tree.reshape(len(parts), -1, per).swapaxes(0, 1).reshape(stop - start, -1)
                 sums[start:stop] = words[:, mine]

@@ -31,8 +31,13 @@ from protocols.ot.kernels import aes_blocks
 from protocols.ot.trees import grow, grow_punctured, half_tree, permutation_key
 
 BLOCK = packed_bits(U64)
-# Trees that are grown together: their leaves fit into the second-level cache.
-GROUP = 256
+# Blocks of the leaves of trees that are grown together, which fit into the second-level cache; and the fewest trees.
+_GROUP_LEAVES, _GROUP = 1 << 14, 256
+
+
+def group_of(depth: int) -> int:
+    """Return the number of trees that are grown together."""
+    return max(_GROUP, _GROUP_LEAVES >> depth)
 
 
 def depth_of(leaves: int) -> int:
@@ -92,8 +97,7 @@ class SeedTrees:
 
     def groups(self) -> Iterator[Group]:
         """Yield all trees, group by group; a missing leaf is 0."""
-        for start in range(0, len(self.first), GROUP):
-            trees = slice(start, min(start + GROUP, len(self.first)))
+        for trees in self._slices():
             leaves, _ = self._grown(trees)
             yield Group(trees, leaves, self.key)
 
@@ -130,10 +134,15 @@ class SeedTrees:
     def left_sums(self) -> np.ndarray:
         """Sum the left nodes of every level but the first: uint64[d - 1, n, 2]. Needs all leaves."""
         sums = np.empty((self.depth - 1, len(self.first), 2), U64)
-        for start in range(0, len(self.first), GROUP):
-            trees = slice(start, min(start + GROUP, len(self.first)))
+        for trees in self._slices():
             sums[:, trees] = self._grown(trees)[1]
         return sums
+
+    def _slices(self) -> Iterator[slice]:
+        """Yield the numbers of the trees of each group."""
+        step, count = group_of(self.depth), len(self.first)
+        for start in range(0, count, step):
+            yield slice(start, min(start + step, count))
 
     def _grown(self, trees: slice) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the leaves and, if all are known, the sums of the left nodes."""

@@ -18,7 +18,7 @@ from protocols.offline.pairwise import chosen_columns, one_hot_rows, seed_histog
 from protocols.offline.pairwise.chosen_columns import asked_for, choose_columns, depth_for
 from protocols.offline.pairwise.cost import request_transfers, trees_of
 from protocols.offline.pairwise.operands import Operands
-from protocols.offline.pairwise.seed_trees import GROUP, SeedTrees, checking, puncture
+from protocols.offline.pairwise.seed_trees import SeedTrees, checking, depth_of, group_of, puncture
 from protocols.ot.consistency import ANSWER, CHALLENGE, TAKEN
 from protocols.testing.two_parties import made_by_both, opened, run_both
 from tests.mpc.offline.ideal_transfers import DELTAS, Ideal, made_by, shared
@@ -38,7 +38,7 @@ def checked_trees(rank, owner, depth, path):
 @pytest.mark.parametrize("owner", [0, 1])
 def test_all_leaves_but_one(depth, owner):
     size = 1 << depth
-    path = RNG.integers(0, size, 2 * GROUP + 3)
+    path = RNG.integers(0, size, 2 * group_of(depth) + 3)
     path[:size] = np.arange(size)
     ideal = Ideal()
     results = ideal.run([checked_trees(rank, owner, depth, path) for rank in (0, 1)])
@@ -81,9 +81,9 @@ def changed(program, number, change):
 @pytest.mark.parametrize("depth", [2, 3, 6])
 @pytest.mark.parametrize("level", [0, -1])
 def test_a_lie_about_any_level_of_any_tree_is_found(depth, level):
-    path = RNG.integers(0, 1 << depth, 2 * GROUP + 3)
+    path = RNG.integers(0, 1 << depth, 2 * group_of(depth) + 3)
 
-    for tree, bit in ((0, 0), (GROUP, 127), (len(path) - 1, 64)):
+    for tree, bit in ((0, 0), (group_of(depth), 127), (len(path) - 1, 64)):
 
         def lie(words, tree=tree, bit=bit):
             words.reshape(depth - 1, len(path), 2)[level, tree, bit >> 6] ^= U64.type(1 << (bit & 63))
@@ -189,7 +189,7 @@ def test_pads_of_rows_are_new_in_each_use():
 
 
 def test_each_group_of_trees_has_a_permutation_of_its_own():
-    path = np.zeros(3 * GROUP, np.int64)
+    path = np.zeros(3 * group_of(2), np.int64)
     keys = set()
     for key in (KEY, bytes(16)):
         of = [path, None]
@@ -222,13 +222,13 @@ def test_histograms(size, owner, ring):
 
 @pytest.mark.parametrize("ring", [Z32, Z64], ids=repr)
 def test_histograms_over_several_permutations(monkeypatch, ring):
-    monkeypatch.setattr(seed_histograms, "_PERIOD", 2)
+    monkeypatch.setattr(seed_histograms, "_HASHES", 2 * group_of(depth_of(5)))
     test_histograms(5, 1, ring)
 
 
 def test_no_leaf_word_is_used_twice(monkeypatch):
     """The seeds of a matrix are kept, so the numbers of its vectors must not repeat."""
-    monkeypatch.setattr(seed_histograms, "_PERIOD", 2)
+    monkeypatch.setattr(seed_histograms, "_HASHES", 2 * group_of(depth_of(5)))
     n, size = 4, 5
     party = Operands(0, KEY, DELTAS[0])
     party.keep(1, None)
