@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import signal
 import ssl
 import time
@@ -29,7 +30,7 @@ from sharewood.job.sections import Client, Serve
 from sharewood.serving.clients import Clients, OverQuota
 from sharewood.serving.connections import RETRY_AFTER, protocol
 from sharewood.serving.jobs import HalfJob, Job, Refused, Unavailable, UnknownIds, Unpaired
-from sharewood.serving.schema import Answer, HalfOfMargins, HalfOfRows, Problem, RequestSchema
+from sharewood.serving.schema import Answer, HalfOfMargins, HalfOfRows, Problem, RequestSchema, first_problem
 from sharewood.serving.service import Service
 from sharewood.tables.columns import ID
 
@@ -44,6 +45,7 @@ _ASKED = (_PREDICT, _HALF)
 _PATHS = (*_ASKED, _MODEL, _MONITOR, "/health", "/ready", "/metrics", "/docs", "/openapi.json")
 # Paths that a stranger may ask; what they say to one is short.
 _OPEN = ("/health", "/ready")
+_JSON = re.compile(r"application/([\w.-]+\+)?json(\s*;.*)?", re.I)
 # Bytes of requests that are read at the same time, in requests of the largest size.
 _READ_AT_ONCE = 16
 
@@ -102,9 +104,7 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
 
     @app.exception_handler(RequestValidationError)
     async def refused(_: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"][1:]))
-        return _problem(422, f"{where or 'body'}: {first['msg']}"[:1000])
+        return _problem(422, first_problem(error.errors(), within=1))
 
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -154,15 +154,25 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
         top = service.config.predict.reasons
         requests = RequestSchema(service.names, columns, service.model.config, id_column, settings.request_rows, top)
 
-        async def predict(body: Any, request: Request) -> Answer:
+        @app.post(
+            _PREDICT,
+            dependencies=[Depends(bearer)],
+            response_model_exclude_none=True,
+            responses=_REFUSALS,
+            openapi_extra={"requestBody": requests.described},
+        )
+        async def predict(request: Request) -> Answer:
             """Predictions of the rows, revealed to the requesting party only."""
             began = time.perf_counter()
+            # A page of another site can send a request with another type, without the browser asking the service first.
+            if not _JSON.fullmatch(request.headers.get("content-type", "")):
+                raise HTTPException(422, "the header Content-Type must be application/json")
             try:
-                features, ids = requests.read(body)
+                features, ids, each = requests.read(await request.body())
             except DataError as error:
                 raise HTTPException(422, str(error)) from None
             charged(request, len(features))
-            job = Job(features, ids, body.reasons or 0, client=request.state.client.name)
+            job = Job(features, ids, each, client=request.state.client.name)
             margins = await _margins(service, job)
             counted(request, began)
             shown, output = _shown(service, margins)
@@ -170,10 +180,6 @@ def application(service: Service, known: Sequence[Client] | None) -> FastAPI:
             predictions = shown.tolist()
             return Answer(model=service.model.facts.pairing, output=output, predictions=predictions, reasons=reasons)
 
-        # FastAPI reads the schema of the model from the annotation.
-        predict.__annotations__["body"] = requests.schema
-        kinds: dict[str, Any] = {"response_model": Answer, "response_model_exclude_none": True, "responses": _REFUSALS}
-        app.post(_PREDICT, dependencies=[Depends(bearer)], **kinds)(predict)
     if not settings.halves:
         return app
     offer = service.offer

@@ -111,7 +111,7 @@ def test_arrays_need_no_pandas(tmp_path):
         "names = ('age', 'shop=n', 'shop=s')\n"
         "asked = RequestSchema(names, columns, TrainConfig.of(missing='all'), None, 5)\n"
         "rows = [{'age': 1.5, 'shop': 's'}, {'age': None, 'shop': None}]\n"
-        "print(asked.read(asked.schema(rows=rows))[0].tolist())\n"
+        "print(asked.read(json.dumps({'rows': rows}).encode())[0].tolist())\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.stdout == "[[1.5, 0.0, 1.0], [nan, nan, nan]]\n", done.stderr

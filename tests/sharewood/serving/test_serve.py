@@ -132,8 +132,9 @@ def test_services_predict_their_own_rows(by_rows, tmp_path, pairwise):
 
 def check_refusals(client, url, rows):
     """A request that does not fit the published schema is refused with one sentence."""
-    schema = client.get(f"{url}/openapi.json").json()["components"]["schemas"]
-    assert list(schema["Row"]["properties"]) == ["a", "b b", "c"] and schema["Row"]["required"] == ["b b", "c"]
+    asked = client.get(f"{url}/openapi.json").json()["paths"]["/v1/predict"]["post"]["requestBody"]["content"]
+    row = asked["application/json"]["schema"]["properties"]["rows"]["items"]
+    assert list(row["properties"]) == ["a", "b b", "c"] and row["required"] == ["b b", "c"]
     assert client.get(f"{url}/docs").status_code == 200 and client.get(f"{url}/health").status_code == 200
     for body, sentence in [
         ([], "rows: List should have at least 1 item"),
@@ -145,8 +146,17 @@ def check_refusals(client, url, rows):
     ]:
         answer = ask(client, url, body)
         assert answer.status_code == 422 and sentence in answer.json()["detail"], answer.text
-    nan = client.post(f"{url}/v1/predict", content=b'{"rows": [{"a": 1, "b b": NaN, "c": 1}]}')
-    assert nan.status_code == 422
+    content = b'{"rows": [{"a": 1, "b b": NaN, "c": 1}]}'
+    for kind, sentence in [
+        ("application/json", "rows.0.b b: Input should be a finite number"),
+        ("Application/Problem+JSON; charset=utf-8", "rows.0.b b: Input should be a finite number"),
+        ("text/plain", "the header Content-Type must be application/json"),
+        ("text/plain; application/json", "the header Content-Type must be application/json"),
+        (None, "the header Content-Type must be application/json"),
+    ]:
+        headers = {"Content-Type": kind} if kind else {}
+        answer = client.post(f"{url}/v1/predict", content=content, headers=headers)
+        assert answer.status_code == 422 and answer.json()["detail"] == sentence
     assert client.post(f"{url}/v1/predict", content=iter([b"{}"])).status_code == 411
     assert client.post(f"{url}/v1/predict", content=b" " * 16_000_001).status_code == 413
 
