@@ -29,6 +29,13 @@ class BoundedQueue(Generic[T]):
         self.held = 0
         self.waited = 0.0
 
+    def widen(self, bound: int) -> None:
+        """Raise the bound to `bound` bytes, if it is less."""
+        with self._changed:
+            self._bound = max(self._bound, bound)
+            self._wanted = 0  # whoever still waits for room says so again
+            self._changed.notify_all()
+
     def reserve(self, size: int, wait: bool) -> bool:
         """Reserve `size` bytes; return whether there is room, or, with `wait`, wait for it. Raises what `fail` got."""
         with self._changed:

@@ -127,6 +127,10 @@ class Supply:
         self._due += sum(len(requests) * times for requests, times in plan)
         self._source.plans.put(plan, self.billed)
 
+    def hold(self, room: int) -> None:
+        """Work ahead up to `room` bytes, if that is more than WINDOW: those of a program that gives them a bound."""
+        self._window.widen(room)
+
     def take(self, correlation: Correlation[T]) -> T:
         """Take the next request of the plan, which must be this one; without a plan, it is requested now."""
         if not self._due:

@@ -339,6 +339,8 @@ class Ready:
 
     def __init__(self, batches: Batches, supply: Supply, room: int, kept: int = 0) -> None:
         self._batches, self._stock = batches, Pool(supply, kept)
+        # All lots that are being made count among those of `room`, so several may be on their way at once.
+        supply.hold(room)
         self._lots: dict[BatchShape, deque[Lot]] = {}
         for shape in batches.ahead(room, supply.has_dealer):
             self._lots.setdefault(shape, deque()).append(self._made(shape))

@@ -47,6 +47,18 @@ def test_an_item_larger_than_the_bound_is_admitted_by_itself():
     assert queue.reserve(1000, wait=False) and not queue.reserve(1, wait=False)
 
 
+def test_a_wider_window_lets_waiting_items_in():
+    queue = filled(100, 60, 40)
+    made = []
+    waiting = beside(lambda: made.append(queue.reserve(50, wait=True)))
+    queue.widen(90)
+    time.sleep(0.05)
+    assert made == []
+    queue.widen(150)
+    waiting.join(5)
+    assert made == [True] and queue.held == 150 and not queue.reserve(1, wait=False)
+
+
 def test_a_wait_for_room_ends_when_there_is_room():
     queue = filled(100, 60, 40)
     made = []
