@@ -33,7 +33,7 @@ class BoundedQueue(Generic[T]):
         """Raise the bound to `bound` bytes, if it is less."""
         with self._changed:
             self._bound = max(self._bound, bound)
-            self._wanted = 0  # whoever still waits for room says so again
+            self._wanted = 0  # a thread that still has no room sets it again
             self._changed.notify_all()
 
     def reserve(self, size: int, wait: bool) -> bool:
