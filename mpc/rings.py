@@ -120,9 +120,14 @@ class BitRing(_Xor):
     name: str = "bool"
 
     def matmul(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        # A library of linear algebra multiplies floats; sums of fewer than 2^24 bits are exact.
-        assert x.shape[-1] < 1 << 24, "sums of bits must be exact"
-        return (x.astype(np.float32) @ y.astype(np.float32)).astype(np.uint32).astype(U8) & U8.type(1)
+        """[b, v, k], [b, k, m] -> [b, v, m]. Words of eight bits are added, since a byte has room for 255 of them."""
+        m = y.shape[2]
+        words = np.ascontiguousarray(np.pad(y, ((0, 0), (0, 0), (0, -m % 8))) if m % 8 else y).view(U64)
+        sums = np.zeros((*x.shape[:2], words.shape[2]), U64)
+        for start in range(0, x.shape[2], 255):
+            part = slice(start, start + 255)
+            sums ^= ring_products(x[:, :, part].astype(U64), words[:, part])
+        return sums.view(U8)[:, :, :m] & U8.type(1)
 
     def pack(self, words: np.ndarray) -> list[np.ndarray]:
         return [pack_bits(words)]

@@ -227,9 +227,14 @@ def test_products_of_rings(dtype):
     assert np.array_equal(out, of_all)
 
 
-def test_products_of_bits():
-    x, y = words(3, 5, 300, bits=1).astype(np.uint8), words(3, 300, 4, bits=1).astype(np.uint8)
-    assert np.array_equal(GF2.matmul(x, y), (x.astype(int) @ y) % 2)
+@pytest.mark.parametrize("n", [0, 1, 3, 254, 255, 256, 257, 509, 510, 511, 800])
+@pytest.mark.parametrize("m", [1, 7, 8, 9, 64])
+def test_products_of_bits(n, m):
+    """For sums of bits that fill a byte, and rows that do not fill a word."""
+    x, y = words(3, 5, n, bits=1).astype(np.uint8), words(3, m, n, bits=1).astype(np.uint8).swapaxes(1, 2)
+    x[0], y[0] = 1, 1
+    product = GF2.matmul(x, y)
+    assert product.dtype == np.uint8 and np.array_equal(product, (x.astype(int) @ y) % 2)
 
 
 @pytest.mark.parametrize("width", [0, 2])
