@@ -248,7 +248,7 @@ def test_a_few_faults(place, fault):
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
 def test_every_fault(place, capsys):
-    outcomes, failed = Counter(), []
+    outcomes, failed = Counter(), {}
     assert len(FAULTS) == len(set(FAULTS)) == 60
     with capsys.disabled():
         for number, fault in enumerate(FAULTS[: int(os.environ.get("SHAREWOOD_FAULTS", "60"))]):
@@ -256,10 +256,10 @@ def test_every_fault(place, capsys):
             try:
                 lines = trial(place, fault, outcomes)
             except AssertionError as error:
-                failed.append(number)
+                failed[number] = str(error)
                 lines = [f"    FAILED {error}"]
             print("\n".join(lines), flush=True)
             outcomes["trials"] += 1
         goes_on(place)
-        print(f"\n{dict(outcomes)}; hangs, half-counted contributions or wrong names: {len(failed)} {failed}")
+        print(f"\n{dict(outcomes)}; hangs, half-counted contributions or wrong names: {len(failed)} {list(failed)}")
     assert not failed
