@@ -119,6 +119,7 @@ larger sizes. "-" means no more memory than an idle process.
 `python -m benchmarks.large --out docs` writes this table: three processes on the same machine, trees of depth 4 and 32
 bins, by rows with half of the rows at each party, by columns with half of the features. The seconds of a tree include
 dealing. Memory counts pages of files, which the system takes back when it needs them. XGBoost has as many trees.
+The row of ten million, with five trees, takes `--sizes 10000000-joint`, four minutes and 20 GB.
 
 <!-- large -->
 

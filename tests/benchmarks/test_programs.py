@@ -38,6 +38,7 @@ FOLDER = {
         "monitor",
         "objectives",
         "owners",
+        "pairwise",
         "papers",
         "peer_check",
         "plot_secureboost",
