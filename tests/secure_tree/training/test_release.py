@@ -1,7 +1,5 @@
 """Memory of a long session: no mask of a matrix outlives its training or prediction."""
 
-import resource
-
 import pytest
 
 from protocols.offline.dealer import client as dealt
@@ -9,6 +7,7 @@ from protocols.offline.dealer import delivery
 from protocols.runtime.local import run_session
 from protocols.testing.two_parties import run_both
 from secure_tree import SecureXGBClassifier
+from tests.memory import peak
 from tests.secure_tree.test_layouts import columns
 from tests.secure_tree.test_twin import halves, table
 
@@ -82,7 +81,7 @@ def test_a_long_training_takes_no_more_memory_than_a_short_one(monkeypatch):
 
             model = SecureXGBClassifier(n_estimators=trees, max_depth=3, max_bin=16)
             model.fit(party, tables[party.rank], labels[party.rank], observer=observe)
-            return max(held), party.randomness.dealt, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            return max(held), party.randomness.dealt, peak()
 
         outcome = run_session(job)
         dealer = outcome["dealer"]["memory_peak_bytes"] / 1024

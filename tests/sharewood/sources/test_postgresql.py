@@ -4,7 +4,6 @@ import errno
 import logging
 import os
 import re
-import resource
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from sharewood.sources.reference import DataSource, parse_table
 from sharewood.tables.columns import Column, Columns
 from sharewood.tables.files import read_cells
 from sharewood.tables.tables import read_table
+from tests.memory import forget_peak, peak
 from tests.sharewood.sources.conftest import PASSWORD
 
 FREE = re.compile(r"Traceback|/tmp|\.parquet|SQLSTATE|Query was|libpq|COPY")
@@ -239,11 +239,12 @@ def test_all_rows_arrive_in_order_whatever_their_number(asked, rows, columns):
 def test_memory_does_not_grow_with_the_rows(asked):
     columns = ", ".join(f"g::int8 AS c{i}" for i in range(20))
     query = f"SELECT {columns} FROM generate_series(1, %d) AS g"
+    forget_peak()
     with copied({"t": asked(query % 400_000)}):
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = peak()
     with copied({"t": asked(query % 1_200_000)}):
-        # In KiB; the rows that came in addition have 128 MB.
-        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64_000
+        # The rows that came in addition have 128 MB.
+        assert peak() - before < 64e6
 
 
 def test_no_log_has_the_password(asked, caplog):

@@ -16,14 +16,14 @@ from sharewood.tables.columns import Columns
 from sharewood.tables.shards import shards_of
 from protocols.runtime.workers.ray_cluster import ray_cluster
 from sharewood.tables.alignment import divide
+from tests.memory import peak
 
 folder = Path(sys.argv[1])
 with ray_cluster():
     shards = shards_of(folder, Columns.inferred(), 4)
     rows = divide(folder, Columns.inferred(), b"k" * 32, 4, folder.with_name(folder.name + "_pieces"))
 assert rows == sum(shard.rows for shard in shards)
-peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-print(rows, int(peak.split()[1]) * 1024)
+print(rows, peak())
 """
 
 
