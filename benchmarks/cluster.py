@@ -212,7 +212,7 @@ def planned(rows: int, shards: int, runs: int, memory: float | None = None) -> d
     """
     cluster = Cluster(shards, 1, memory, link=LOOPBACK, round_trip=0.0, disk=_disk() / 2 if memory else 500e6)
     sizes = Sizes.numeric((rows // 2, rows - rows // 2), FEATURES)
-    found = plan_cluster(CONFIG, sizes, cluster, measure=lambda some: _computing(some, runs)).estimate
+    found = plan_cluster(CONFIG, sizes, cluster, measure=lambda config, some: _computing(config, some, runs)).estimate
     return {
         "bytes": found.bytes,
         "bytes_dealt": found.bytes_dealer,
@@ -222,9 +222,9 @@ def planned(rows: int, shards: int, runs: int, memory: float | None = None) -> d
 
 
 @cache
-def _computing(some: Sizes, runs: int) -> Computing:
+def _computing(config: TrainConfig, some: Sizes, runs: int) -> Computing:
     """The least of as many measurements as there are runs: all plans rest on the same small trainings."""
-    found = [calibrate(CONFIG, some, shards=1) for _ in range(runs)]
+    found = [calibrate(config, some, shards=1) for _ in range(runs)]
     return Computing(*(min(getattr(each, field.name) for each in found) for field in fields(Computing)))
 
 

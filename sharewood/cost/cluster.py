@@ -131,16 +131,19 @@ def plan_cluster(
     sizes: Sizes,
     cluster: Cluster,
     offline: Offline = FROM_DEALER,
-    measure: Callable[[Sizes], Computing] | None = None,
+    measure: Callable[[TrainConfig, Sizes], Computing] | None = None,
 ) -> ClusterPlan:
     """What a training of these sizes takes. `measure` computes some of its rows, by default on this machine.
 
     Raises ConfigError where no number of shards fits the memory, or Ray is not installed.
     """
-    measured, starts = measure or (lambda some: calibrate(config, some, offline, shards=1)), list[float]()
+    finer = config.finer(sizes.rows)
+    # Parts of the rows have the local bins of all of them.
+    of_parts = config if finer == 1 else config.model_copy(update={"local_bins": config.max_bin * finer})
+    measured, starts = measure or (lambda config, some: calibrate(config, some, offline, shards=1)), list[float]()
 
     def figures(some: Sizes) -> dict[str, float]:
-        found = asdict(measured(some))
+        found = asdict(measured(of_parts, some))
         starts.append(found.pop("start"))
         return found
 
@@ -149,7 +152,7 @@ def plan_cluster(
     shards = cluster.shards or max(cluster.workers or 1, needed or 1)
     workers = cluster.workers or shards
     networks = {"trips": (cluster.round_trip, math.inf), "bytes": (0.0, cluster.link)}
-    planned = _through(PLANNED, sizes, lambda some: _planned(config, some, offline, networks))
+    planned = _through(PLANNED, sizes, lambda some: _planned(of_parts, some, offline, networks))
     tables = PlannedTables(list(sizes.rows), [len(names) for names in sizes.names])
     estimate = _estimate(config, cluster, shards, workers, planned, computing, min(starts), needed)
     return ClusterPlan(tables, config, cluster, offline.maker, shards, workers, estimate)

@@ -18,7 +18,7 @@ from sharewood.cost.plan import plan
 CONFIG = TrainConfig.of(n_estimators=4, max_depth=3, max_bin=16, learning_rate=0.3)
 
 
-def linear(sizes):
+def linear(_, sizes):
     """Computing whose parts are known: seconds and bytes for each row, and others."""
     rows = sum(sizes.rows)
     return Computing(1 + rows * 1e-5, 2 + rows * 2e-5, 3 + rows * 3e-5, GIB // 4 + rows * 1024)
@@ -46,6 +46,16 @@ def test_bytes_and_rounds_are_those_of_a_plan_of_all_rows(offline, more):
         assert found.bytes == pytest.approx(whole.pairwise.bytes + whole.pairwise.online.bytes, rel=0.04)
         # Rounds of a shard, which makes less material than one process would.
         assert whole.pairwise.online.rounds < found.rounds < whole.pairwise.online.rounds + whole.pairwise.rounds
+
+
+@pytest.mark.parametrize("rows", [(150_000, 120_000), (400_000, 2_000), (99_999, 99_999)])
+def test_parts_of_many_rows_have_the_bins_of_all(rows):
+    config, sizes = CONFIG.model_copy(update={"max_bin": 32}), Sizes.numeric(rows, 3)
+    planned, whole = plan_cluster(config, sizes, Cluster(shards=4), measure=linear), plan(config, sizes)
+    found = planned.estimate
+    assert planned.config == config
+    assert found.bytes == pytest.approx(whole.online.bytes, rel=0.04)
+    assert found.bytes_dealer == pytest.approx(whole.offline.bytes_dealer, rel=0.04)
 
 
 def test_rounds_do_not_depend_on_the_shards_and_seconds_of_rows_divide_by_them():
@@ -83,8 +93,8 @@ def test_memory_tells_the_shards():
 def test_files_beyond_the_memory_take_the_disk_and_every_shard_a_start():
     sizes = Sizes.numeric((4_000_000, 4_000_000), 3)
 
-    def measure(some):
-        return replace(linear(some), start=0.5 if max(some.rows) < 50_000 else 2.0)  # the same, but for noise
+    def measure(config, some):
+        return replace(linear(config, some), start=0.5 if max(some.rows) < 50_000 else 2.0)  # the same, but for noise
 
     held, small = (
         plan_cluster(CONFIG, sizes, Cluster(4, workers, memory, disk=1e9), measure=measure).estimate
